@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 from scipy.stats import spearmanr
 
 from benchmarks import ladder_counts
+from synthscore.checking.counts import words_of
 from synthscore.engine import Engine
 from synthscore.engines import open_judge
 from synthscore.judging.asking import Asking
@@ -96,7 +97,7 @@ class Released:
     @property
     def spread(self) -> float:
         """How far a rung's length is from the ladder's mean, at most: a share of the mean."""
-        n = np.array([len(ladder_counts.words_of(rung.text)) for rung in self.ladder.rungs])
+        n = np.array([len(words_of(rung.text)) for rung in self.ladder.rungs])
         return float(np.abs(n / n.mean() - 1).max())
 
 
@@ -151,7 +152,7 @@ def figures(folder: Path) -> dict[str, Any]:
 
 def _figures_of(ladders: Sequence[Released]) -> dict[str, Any]:
     taus = [one.tau for one in ladders if one.tau is not None]
-    words = [len(ladder_counts.words_of(rung.text)) for one in ladders for rung in one.ladder.rungs]
+    words = [len(words_of(rung.text)) for one in ladders for rung in one.ladder.rungs]
     return {
         "ladders": len(ladders),
         "train": sum(one.split == "train" for one in ladders),

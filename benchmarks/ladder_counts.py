@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -23,27 +22,12 @@ from zlib import crc32
 import numpy as np
 from scipy.stats import spearmanr
 
+from synthscore.checking.counts import FUNCTION_WORDS, words_of
 from synthscore.evaluation.methods.floors import source_overlap
 from synthscore.ladders.references import References
 from synthscore.types import Ladder
 
-WORD = re.compile(r"\w+")
-FUNCTION_WORDS = frozenset(
-    WORD.findall(
-        """
-        a about after again all also an and any are as at be been before being both but by can could did do does for
-        from had has have he her here him his how i if in into is it its just may me more most my no nor not now of
-        off on once only or other our out over own s same she should so some such t than that the their them then
-        there these they this those through to too under until up us very was we were what when where which while who
-        whom why will with would you your
-        """
-    )
-)
 NEAR_THE_END = 40  # words of the context that count as its end
-
-
-def words_of(text: str) -> list[str]:
-    return WORD.findall(text.lower())
 
 
 def pairs_of(words: Sequence[str]) -> list[tuple[str, str]]:

@@ -30,7 +30,8 @@ from ..scoring.shares import Share, share
 from ..signature import Signature, text_hash
 from ..types import FloatArray, Ladder, Rung, Task, grouped
 from .check import by_task
-from .judge import Rate, first_in_turn, in_turn, rate
+from .pairs import in_turn
+from .rates import Rate, rate
 from .rungs import ask_rungs, context_of, place_rungs
 
 HARMLESS = "harmless"
@@ -267,8 +268,10 @@ def choose_canaries(ladders: Iterable[Ladder], limit: int | None = None) -> tupl
 
     limit : how many. raises : InputError for less than 1; LadderError
     """
+    if limit is not None and limit < 1:
+        raise unusable("limit", limit, "at least 1")
     groups = grouped(((ladder.task, ladder.attribute), _canaries(ladder)) for ladder in ladders)
-    chosen = first_in_turn([in_turn(group) for _, group in sorted(groups.items())], limit)
+    chosen = tuple(in_turn(in_turn(group) for _, group in sorted(groups.items()))[:limit])
     if not chosen:
         raise LadderError(
             "there is no ladder of which all rungs have a text, to put attacks into, expected one. Have the others "

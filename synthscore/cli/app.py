@@ -56,7 +56,7 @@ VERBS = {
     "export": "Texts -> tasks for people to rate.",
     "drift": "Scores -> are judge and texts what they were?",
     "report": "Results -> one HTML page to look at.",
-    "doctor": "Can this model judge?",
+    "doctor": "What can this model judge?",
     "redteam": "What becomes of texts that tell the judge to score them high?",
     "store": "Look at stored answers, join them.",
 }

@@ -18,7 +18,7 @@ from .options import JudgeOptions, Output
 TASKS = ("summarization", "dialogue", "story")
 CHECKED = (
     "Counting words says next to nothing of these texts. A judge that finds no order in them has learnt something else "
-    "than coherence: before you rely on it, ask `synthscore doctor --ladders`."
+    "than coherence: before you rely on it, ask `synthscore doctor`."
 )
 
 
@@ -112,7 +112,7 @@ def demo(
     _heading(f"Done in {time.perf_counter() - start:.0f} s. All of it is in {folder}/; next, texts of your own:")
     print("  synthscore generate --help                      write ladders for them")
     print(f"  synthscore references check {folder}/ladders    do the ladders rise?")
-    print("  synthscore doctor --model Qwen/Qwen3-0.6B       can a model judge?")
+    print("  synthscore doctor --model Qwen/Qwen3-0.6B       what can a model judge?")
     return OK
 
 

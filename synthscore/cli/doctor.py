@@ -1,4 +1,4 @@
-"""`synthscore doctor`: can this model judge, and how is it asked?"""
+"""`synthscore doctor`: what can this model judge, and how is it asked?"""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from ..errors import EngineError
 from ..judging.asking import PROTOCOLS, Pair, ProtocolName, Verdicts, ask, prompt_of
 from ..judging.templates import Templates
 from ..types import Context
-from .messages import ERROR, OK, Messages, counted, table
+from .messages import ERROR, INCOMPLETE, OK, Messages, counted, table
 from .options import Answering, DryRun, JudgeOptions, Output, Positive
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..checking.judge import JudgeReport
-    from ..ladders.references import References
+    from ..types import Ladder, Task
 
 CONTEXT = Context(
     "example",
@@ -36,8 +38,6 @@ BAD = (
     "repaired. Books is closing return and until it the slot."
 )
 
-N_PAIRS = 12  # of the first curated ladders, unless others are named
-
 
 def doctor(
     *,
@@ -45,14 +45,14 @@ def doctor(
     attribute: Annotated[str | None, Parameter(name=["--attribute", "-a"])] = None,
     protocol: ProtocolName = "compare",
     ladders: str | None = None,
-    limit: Positive | None = None,
+    pairs: Positive | None = None,
     output: Output | None = None,
     dry_run: DryRun = False,
     answering: Annotated[Answering, Parameter(name="*")] = Answering(),
     judge: JudgeOptions = JudgeOptions(),
     messages: Messages = Messages(),
 ) -> int:
-    """Can this model judge?
+    """What can this model judge?
 
     For example:
       $ synthscore doctor
@@ -60,79 +60,101 @@ def doctor(
       $ synthscore doctor --model Qwen/Qwen3-0.6B --ladders ladders/
 
     Loads a model and shows how it judges one small example: the prompt as the model sees it, the labels as tokens, what
-    it answers in both orders, what it would rather answer. Then asks, in both orders, about a dozen pairs of texts of
-    which one is better, from curated ladders, and says whether it can judge:
+    it answers in both orders, what it would rather answer. Then asks, in both orders, about pairs of texts of which one
+    is better, from curated ladders, and says by attribute whether it can judge, cannot, or cannot be told yet. It asks
+    about 12 pairs of each attribute, and about 24, then 48 of those that are not decided:
 
       in order      pairs of which it finds the better text the better one; chance is half
-      one order     the same without --both-orders
+      counts        the same by counts of characters and words alone: what a judge is to be better than
+      one order     in order without --both-orders
       contradicts   pairs of which it finds each text the better one (or each the worse), asked about it
       prior         what it says whatever is shown, in nats: log P(better) - log P(worse), mean of both orders
       signal        what it says about the texts: half the difference of the orders, root mean square
 
-    With --ladders, about all pairs of rungs of any ladders, by task and attribute, and what it makes of each ladder's
-    widest pair in another attribute, in which it is alike. The exit code is 1 where it cannot judge.
+    With --ladders, about pairs of rungs of any ladders, and what it makes of each ladder's widest pair in another
+    attribute, in which it is alike. The exit code is 0 where it can judge all attributes, 1 where it can judge none,
+    else 3.
 
     Args:
-        task: a task, or a folder with a task.toml (default: all that there are ladders of)
+        task: a task, or a folder with a task.toml (default: summarization; with --ladders: all that there are)
         attribute: which (default: all that there are ladders of)
         protocol: how the judge is asked
         ladders: references folder, or id of a hub dataset; answers are then kept (--store), so that a killed run goes
             on
-        limit: the most pairs, spread over attributes and distances (default: 12; with --ladders: all)
+        pairs: so many of each attribute at once, or as many as there are (default: 12, 24, 48 while it is not decided)
         output: also write all figures, and each pair, to a JSON file
     """
     from ..checking.judge import examine
+    from ..checking.rates import LOOKS
     from ..judging.templates import load_task
 
     known = load_task(task or "summarization")
     example = attribute or next(iter(known.attributes))
     known.attribute(example)
-    chosen, own = _ladders(ladders, known.name if task else None, task, attribute)
+    chosen = _ladders(ladders, known, task, attribute)
     if ladders is None and judge.store is None:
         judge = replace(judge, store="none")  # whoever asks how a model is does not mean how it was
     templates = Templates(known, answering.prompts)
     asking = answering.asking(protocol)
     with judge.open(judge.model, messages, dry_run=dry_run) as watched:
         _print_model(judge.model, watched)
-        pairs = [Pair(CONTEXT, example, GOOD, BAD), Pair(CONTEXT, example, BAD, GOOD)]
-        prompt = prompt_of(pairs[0], templates, protocol)
+        shown = [Pair(CONTEXT, example, GOOD, BAD), Pair(CONTEXT, example, BAD, GOOD)]
+        prompt = prompt_of(shown[0], templates, protocol)
         if capabilities_of(watched).gives_rewards:
             prompt = templates.reply_to(CONTEXT, example)
-        _print_prompt(watched, prompt, f"{known.name}, {example}, template set {answering.prompts}", protocol)
-        verdicts = ask(pairs, watched, templates, asking)
-        if not dry_run:
-            _print_answers(verdicts, protocol)
-            _print("signature", str(verdicts.signature).split("|"))
-            if verdicts.failures:
-                why = next(iter(verdicts.failures.values()))
-                print("\n" + textwrap.fill(f"This model cannot judge so: {why}", 100, break_on_hyphens=False))
-                return ERROR
-        limit = N_PAIRS if limit is None and ladders is None else limit
-        start = time.perf_counter()
-        report = examine(watched, chosen, asking, limit=limit, others=ladders is not None, task=own)
+        what = f"{known.name}, {example}, template set {answering.prompts}"
+        if known.name != "summarization":
+            what += " (about an example of summarization)"
+        _print_prompt(watched, prompt, what, protocol)
+        verdicts = ask(shown, watched, templates, asking)
+        looks = LOOKS if pairs is None else (pairs,)
         if dry_run:
-            _print("questions", watched.cost)
+            if chosen:
+                examine(watched, chosen, asking, looks=looks[-1:], others=ladders is not None, task=task)
+            _print("questions", [f"at most {line}" for line in watched.cost])
             return OK
-    _print_report(report, time.perf_counter() - start, by_attribute=ladders is not None)
+        _print_answers(verdicts, protocol)
+        _print("signature", str(verdicts.signature).split("|"))
+        if verdicts.failures:
+            why = next(iter(verdicts.failures.values()))
+            _print_wrapped(f"This model cannot judge so: {why}")
+            return ERROR
+        if not chosen:
+            what = f"{known.name}, {attribute}" if attribute else known.name
+            _print_wrapped(
+                f"What it can judge is not known: there are no curated ladders of {what}, so that no pair was asked. "
+                "Name ladders of yours with --ladders."
+            )
+            return INCOMPLETE
+        start = time.perf_counter()
+        report = examine(watched, chosen, asking, looks=looks, others=ladders is not None, task=task)
+    here = {ladder.attribute for ladder in chosen}
+    without = (
+        [name for name in known.attributes if name not in here] if attribute is None and (task or not ladders) else []
+    )
+    _print_report(report, time.perf_counter() - start, without)
     if output:
         report.save(output)
-    print("\n" + textwrap.fill(report.verdict, 100, break_on_hyphens=False))
-    return OK if report.usable else ERROR
+    _print_wrapped(report.verdict)
+    decisions = set(report.decisions.values())
+    return OK if decisions == {"can"} else ERROR if decisions == {"cannot"} else INCOMPLETE
 
 
-def _ladders(
-    source: str | None, name: str | None, task: str | None, attribute: str | None
-) -> tuple[References, str | None]:
-    """Those named, or the first curated ones: of the task and attribute, or, where none are, all. And the task's
-    folder, where it is theirs. raises : LadderError where those named hold none"""
+def _ladders(source: str | None, known: Task, task: str | None, attribute: str | None) -> Sequence[Ladder]:
+    """Those of the source; without one the curated ladders of the task, of the half that nothing was trained on.
+
+    Empty where there are no curated ones. raises : LadderError where the source holds none
+    """
     from ..ladders.references import References
     from ..resources import resource
 
     if source is not None:
-        return References.load(source).select(task=task, attribute=attribute), task
-    curated = References.load(resource("data/references/curated/first24"))
-    own = curated.filter(task=name, attribute=attribute)
-    return (own, task) if len(own) else (curated, None)
+        return tuple(References.load(source).select(task=task, attribute=attribute))
+    file = resource("data/references/curated") / known.name / "test.parquet"
+    if not file.exists():
+        return ()
+    curated = References.load(file).filter(attribute=attribute)
+    return tuple(ladder for ladder in curated if ladder.attribute in known.attributes)
 
 
 def _print_model(name: str, engine: Engine) -> None:
@@ -203,31 +225,34 @@ def _print_answers(verdicts: Verdicts, protocol: ProtocolName) -> None:
     _print("answers", lines)
 
 
-def _print_report(report: JudgeReport, seconds: float, *, by_attribute: bool) -> None:
-    """Shares as percentages."""
-    from ..checking.judge import DISTANCES
-
-    n_tasks = len({pair.ladder.task for pair in report.pairs})
-    _print("pairs", [f"{counted(len(report), 'pair')} of rungs from {counted(n_tasks, 'task')}, in both orders"])
-    groups = report.by_attribute() if by_attribute else {}
-    columns = ["task", "attribute", "pairs", "in order", "+-", *DISTANCES, "one order", "contradicts"]
-    columns += ["prior", "signal"]
+def _print_report(report: JudgeReport, seconds: float, without: Sequence[str]) -> None:
+    """A row an attribute, shares as percentages. without : attributes that there are no ladders of"""
+    n_tasks = len({task for task, _ in report.decisions})
+    lines = [f"{counted(len(report), 'pair')} of rungs from {counted(n_tasks, 'task')}, in both orders"]
+    if without:
+        lines.append(f"no ladders, so not asked about: {', '.join(without)}")
+    _print("pairs", lines)
+    columns = ["task", "attribute", "pairs", "in order", "+-", "counts", "one order", "contradicts", "prior", "signal"]
+    others = not math.isnan(report.tells_other)
     rows: list[list[object]] = []
-    for key, each in (groups | ({("all", ""): report} if len(groups) != 1 else {})).items():
-        shares = [each.in_order.value, each.in_order.stderr, *(each.at(place).value for place in range(3))]
+    for key, each in report.by_attribute().items():
+        shares = [each.in_order.value, each.in_order.stderr, each.by_counts.value]
         shares += [each.one_order.value, each.contradicts.value]
         row = [*key, len(each), *map(_percent, shares), each.prior, each.signal]
-        rows.append([*row, each.tells, each.tells_other] if by_attribute else row[2:])
-    if by_attribute:
-        print("\n" + table(rows, [*columns, "tells", "other"], 140))
+        rows.append([*row, *([each.tells, each.tells_other] if others else ()), report.decisions[key]])
+    shown = table(rows, [*columns, *(["tells", "other"] if others else ()), "judges"], 140)
+    print("\n" + shown + "\n")
+    if others:
         print("tells, other: mean size of p(better) - p(worse), in the attribute and in one in which all are alike\n")
-    else:
-        _print("", table(rows, columns[2:]).split("\n"))
     cost = f"{counted(report.n_questions, 'question')} in {seconds:.1f} s"
     if 0 < report.tokens_computed < report.tokens_naive:
         run, naive = counted(report.tokens_computed, "token"), counted(report.tokens_naive, "token")
         cost += f"; beginnings that they share are run once: {run} instead of {naive}"
     _print("cost", [cost])
+
+
+def _print_wrapped(text: str) -> None:
+    print("\n" + textwrap.fill(text, 100, break_on_hyphens=False))
 
 
 def _percent(share: float) -> str:

@@ -11,29 +11,32 @@ import pytest
 from synthscore.cli.app import main
 from synthscore.engine import Capabilities
 from synthscore.engines.tokens import PromptTokenizer
-from synthscore.judging.templates import load_task
+from synthscore.judging.templates import load_task, task_names
 from synthscore.ladders.references import References
 from synthscore.resources import resource
-from tests.cli.given import shown
+from tests import factories
+from tests.cli.given import quality_judge, shown
 from tests.engines.test_decisions import Decider
 from tests.engines.test_reward import KINDS, save
 from tests.models import byte_level
 from tests.servers import Liar, refusal
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* reports neither its version nor its model's weights")
+CURATED = resource("data/references/curated")
 
 
 @pytest.fixture
 def knowing(engine):
     """An engine that knows which of the curated texts is better, and of the example's two."""
     levels = {"so that its heating": 2, "bananas": 1}
-    for ladder in References.load(resource("data/references/curated/first24")):
-        levels |= {rung.text: rung.level for rung in ladder.rungs}
+    for file in CURATED.glob("*/test.parquet"):
+        for ladder in References.load(file):
+            levels |= {rung.text: rung.level for rung in ladder.rungs}
 
     def judge(prompt, labels):
         shown = sorted((prompt.text.rindex(text), level) for text, level in levels.items() if text in prompt.text)
         (_, reference), (_, target) = shown
-        worse = any(each.worse in prompt.text for name in TASKS for each in load_task(name).attributes.values())
+        worse = any(each.worse in prompt.text for name in task_names() for each in load_task(name).attributes.values())
         better = 0.8 if (target > reference) != worse else 0.1
         if labels[0] == "A":
             better = 0.9 - better
@@ -43,7 +46,22 @@ def knowing(engine):
     return engine
 
 
-TASKS = ("summarization", "dialogue", "story")
+OWN_TASK = """
+name = "recipe"
+context_noun = "list of ingredients"
+text_noun = "recipe"
+texts_noun = "recipes"
+length = "five short steps"
+[attributes.clarity]
+description = "a beginner can follow it."
+more = "clearer"
+better = "say more clearly what to do"
+worse = "say less clearly what to do"
+"""
+
+
+def even(prompt, labels):
+    return [math.log(0.3)] * len(labels)
 
 
 def test_doctor_shows_what_a_judge_says_and_that_it_is_always_the_same(engine, capsys):
@@ -54,9 +72,9 @@ def test_doctor_shows_what_a_judge_says_and_that_it_is_always_the_same(engine, c
     shown(out, "good text asked about 0.500 0.200 0.100 0.800 'The' (0.050)", "12 pairs of rungs from 1 task")
     shown(
         out,
-        "contradicts prior signal 12 50%",
-        "50% 100% 0.92 0.00",
-        "It says Better whatever is shown (prior +0.9 nats, signal 0.0)",
+        "contradicts prior signal judges dialogue naturalness 12 50%",
+        "50% 100% 0.92 0.00 cannot",
+        "It says Better whatever is shown: in 100% of the pairs it contradicts itself (prior +0.9 nats, signal 0.0)",
     )
     assert engine.n_judged == 26
     engine.judge = lambda prompt, labels: [math.log(0.001)] * 3
@@ -68,24 +86,76 @@ def test_doctor_shows_what_a_judge_says_and_that_it_is_always_the_same(engine, c
 @pytest.mark.parametrize("protocol", ["compare", "yes_no", "yes_no_two_sided", "choose"])
 def test_doctor_knows_every_protocol(knowing, capsys, protocol):
     assert main(["doctor", "--protocol", protocol]) == 0
-    shown(capsys.readouterr().out, "12 pairs of rungs from 3 tasks", "It can judge: 12 of 12 pairs in order")
+    shown(capsys.readouterr().out, "48 pairs of rungs from 1 task", "It can judge coherence (100% of 12 pairs), cons")
 
 
-def test_doctor_of_a_task_that_nothing_is_written_for_asks_about_all_others(knowing, capsys):
-    assert main(["doctor", "--task", "support_replies"]) == 0
-    shown(capsys.readouterr().out, "support_replies, politeness", "12 pairs of rungs from 3 tasks")
+@pytest.mark.parametrize(
+    ("task", "n_attributes"),
+    [("data_to_text", 3), ("dialogue", 5), ("story", 4), ("support_replies", 2), ("product_descriptions", 2)],
+)
+def test_doctor_has_ladders_of_tasks_of_ours_and_names_the_attributes_without(knowing, capsys, task, n_attributes):
+    assert main(["doctor", "--task", task]) == 0
+    out = capsys.readouterr().out
+    shown(out, f"{12 * n_attributes} pairs of rungs from 1 task")
+    assert out.count("(100% of 12") == n_attributes
+    without = len(load_task(task).attributes) - n_attributes
+    assert ("no ladders, so not asked about: " in out) == (without > 0)
+
+
+def test_doctor_says_of_a_task_without_ladders_that_no_pair_was_asked_about(knowing, capsys, tmp_path):
+    (tmp_path / "task.toml").write_text(OWN_TASK)
+    assert main(["doctor", "--task", str(tmp_path), "-a", "clarity"]) == 3
+    out = capsys.readouterr().out
+    shown(out, "recipe, clarity, template set default (about an example of summarization)")
+    shown(out, "there are no curated ladders of recipe, clarity, so that no pair was asked. Name ladders of yours with")
+    assert "It can" not in out
+    assert knowing.n_judged == 2
+
+
+def test_doctor_asks_about_ladders_of_a_task_of_ones_own(engine, capsys, tmp_path):
+    (tmp_path / "task.toml").write_text(OWN_TASK)
+    engine.judge = lambda prompt, labels: (quality_judge if "quality" in prompt.text else even)(prompt, labels)
+    made = [
+        factories.ladder(f"c{i}", "clarity", "recipe", text="As of quality {quality}.", context="x") for i in range(4)
+    ]
+    References(made).save(tmp_path / "ladders")
+    named = ["--ladders", str(tmp_path / "ladders"), "--store", str(tmp_path / "a.sqlite")]
+    assert main(["doctor", "--task", str(tmp_path), *named]) == 0
+    shown(capsys.readouterr().out, "recipe clarity 12 100%", "It can judge clarity (100% of 12 pairs)")
+
+
+def test_doctor_tells_what_is_decided_and_its_exit_code_too(knowing, capsys):
+    known = knowing.judge
+
+    def judge(prompt, labels):
+        return (even if "Fluency:" in prompt.text else known)(prompt, labels)
+
+    knowing.judge = judge
+    assert main(["doctor"]) == 3
+    shown(capsys.readouterr().out, "relevance (100% of 12 pairs). It cannot judge fluency (50% of 12 pairs).")
+    assert main(["doctor", "-a", "coherence"]) == 0
+    assert main(["doctor", "-a", "fluency"]) == 1
+    assert main(["doctor", "-a", "coherence", "--pairs", "4"]) == 3
+    shown(capsys.readouterr().out, "Not yet to be told: coherence (100% of 4 pairs)")
+
+
+def test_doctor_says_before_it_asks_how_much_it_would_at_most(knowing, capsys):
+    assert main(["doctor", "--dry-run"]) == 0
+    shown(capsys.readouterr().out, f"at most {2 + 4 * 48 * 2} questions")
+    assert knowing.n_judged == 0
 
 
 def test_doctor_asks_about_any_ladders_by_attribute_and_goes_on_where_it_was(knowing, capsys, tmp_path):
-    command = ["doctor", "--ladders", str(resource("data/references/curated/first24")), "--task", "story"]
+    command = ["doctor", "--ladders", str(CURATED / "story" / "test.parquet"), "--task", "story"]
     command += ["--store", str(tmp_path / "a.sqlite"), "-o", str(tmp_path / "r.json")]
-    assert main([*command, "--limit", "8"]) == 0
+    assert main([*command, "--pairs", "12"]) == 0
     n = knowing.n_judged
-    assert main(command) == 0
-    shown(capsys.readouterr().out, "80 pairs of rungs from 1 task", "surprise 20 100% 0%", "all 80 100%", "tells other")
-    again = knowing.n_judged - n - 2 * (80 - 8)
-    assert 0 < again <= 2 * 8, "in another attribute: the widest pair of each of 8 ladders, where it was not before"
-    assert json.loads((tmp_path / "r.json").read_text())["usable"]
+    assert main([*command, "--pairs", "20"]) == 0
+    shown(capsys.readouterr().out, "80 pairs of rungs from 1 task", "surprise 20 100% 0%", "tells other judges")
+    again = knowing.n_judged - n - 2 * (80 - 48)
+    assert 0 <= again <= 2 * 40, "in another attribute: the widest pair of each of 40 ladders, where it was not before"
+    kept = json.loads((tmp_path / "r.json").read_text())
+    assert [group["decision"] for group in kept["groups"]] == ["can"] * 4
 
 
 @pytest.mark.slow
@@ -107,7 +177,7 @@ def test_doctor_that_is_killed_goes_on_with_what_a_server_has_not_answered(capsy
     with Liar(hosted) as server:
         ladders = resource("data/references/curated/story/test.parquet")
         command = ["doctor", "--ladders", str(ladders), "--task", "story", "--model", server.url]
-        command += ["--store", str(tmp_path / "a.sqlite"), "--limit", "200"]
+        command += ["--store", str(tmp_path / "a.sqlite"), "--pairs", "50"]
         process = subprocess.Popen([sys.executable, "-m", "synthscore", *command], stdout=subprocess.DEVNULL)
         assert process.wait() == -signal.SIGKILL
         process = None

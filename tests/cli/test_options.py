@@ -27,7 +27,7 @@ def test_what_a_server_may_leave_unreported_is_an_option_of_every_verb_that_asks
         ["compare", "rows.jsonl", "--task", "summarization", "-a", "coherence", "--budget", "1.5"],
         ["generate", "rows.jsonl", "--task", "summarization", "-a", "coherence", "-o", "out", "--rungs", "1.5"],
         ["score", "rows.jsonl", "--references", "ladders", "--samples", "1.5"],
-        ["doctor", "--limit", "1.5"],
+        ["doctor", "--pairs", "1.5"],
         ["doctor", "--in-flight", "1.5"],
     ],
     ids=lambda argv: f"{argv[0]} {argv[-2]}",

@@ -126,8 +126,10 @@ class Models:
 
     def __init__(self) -> None:
         self.nano: Remembering | None = None
-        first = References.load(resource("data/references/curated/first24"))  # which doctor asks about
-        self.quality = {rung.text: float(rung.level) for ladder in first for rung in ladder.rungs}
+        curated = References.load(
+            resource("data/references/curated/summarization/test.parquet")
+        )  # doctor asks about it
+        self.quality = {rung.text: float(rung.level) for ladder in curated for rung in ladder.rungs}
 
     def open(self, name: str, **options: Any) -> Engine:
         if name.startswith("recorded:") or Path(name).is_dir():

@@ -123,9 +123,12 @@ def rows(tmp_path):
 
 
 def test_doctor_says_what_it_is_and_whether_it_can_judge(run):
-    _, out, _ = run("doctor", "--task", "dialogue")
+    code, out, _ = run("doctor", "--task", "dialogue", "-a", "naturalness")
     for part in ("SmolLM2-135M-Instruct.Q4_1@", "<|im_start|>user", "8 192 tokens"):
         assert part in out
+    assert code == 1
+    assert "It cannot judge naturalness" in out
+    assert "It says Better whatever is shown" in " ".join(out.split())
 
 
 def test_score_asks_once_and_the_model_asked_again_gives_the_same_answers(run, rows, tmp_path, smollm, monkeypatch):

@@ -1,0 +1,119 @@
+"""Pairs of rungs -> those that counts of characters and words alone put in order. What a judge is to be better than.
+
+A text is counted beside its source, the context with its facts. What the counts say of quality is learnt from the
+ladders themselves: for each context from those of the other contexts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from ..types import FloatArray, Ladder, grouped
+from .rungs import context_of
+
+RIDGE = 10.0
+"""Penalty on the weights, in rows, with each count scaled to a spread of 1."""
+
+ROUNDING = 1e-9
+"""Spread of a count that is the same on all rungs of each ladder."""
+
+WORD = re.compile(r"\w+")
+FUNCTION_WORDS = frozenset(
+    WORD.findall(
+        """
+        a about after again all also an and any are as at be been before being both but by can could did do does for
+        from had has have he her here him his how i if in into is it its just may me more most my no nor not now of
+        off on once only or other our out over own s same she should so some such t than that the their them then
+        there these they this those through to too under until up us very was we were what when where which while who
+        whom why will with would you your
+        """
+    )
+)
+PRONOUNS = frozenset(
+    WORD.findall(
+        """
+        he her hers him his i it its me mine my our ours she that their theirs them these they this those us we who whom
+        whose you your yours
+        """
+    )
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+
+
+def words_of(text: str) -> list[str]:
+    """In lower case, without punctuation."""
+    return WORD.findall(text.lower())
+
+
+def surface_counts(text: str, source: str) -> dict[str, float]:
+    """What can be counted of a text beside its source, by name."""
+    words, origin = words_of(text), words_of(source)
+    known, n, pairs = set(origin), max(1, len(words)), list(pairwise(words))
+    known_pairs = set(pairwise(origin))
+    copied = [pair in known_pairs for pair in pairs]
+    content = [word for word in words if word not in FUNCTION_WORDS]
+    sentences = [len(WORD.findall(sentence)) for sentence in _SENTENCE_END.split(text)]
+    runs = "".join("x" if each else " " for each in copied).split()
+
+    def marks(characters: str) -> float:
+        return sum(text.count(character) for character in characters) / n
+
+    return {
+        "words": len(words),
+        "letters a word": sum(map(len, words)) / n,
+        "different words": len(set(words)) / n,
+        "repeated pairs": 1 - len(set(pairs)) / max(1, len(pairs)),
+        "pairs of the source": sum(copied) / max(1, len(pairs)),
+        "longest copied run": max(map(len, runs), default=0) / n,
+        "content words of the source": sum(word in known for word in content) / max(1, len(content)),
+        "numbers": sum(word[0].isdigit() for word in words) / n,
+        "numbers that the source lacks": sum(word[0].isdigit() and word not in known for word in words) / n,
+        "function words": 1 - len(content) / n,
+        "pronouns": sum(word in PRONOUNS for word in words) / n,
+        "capitals": sum(word[0].isupper() for word in WORD.findall(text)) / n,
+        "sentences": len(sentences),
+        "words a sentence": float(np.mean(sentences)),
+        "spread of sentences": float(np.std(sentences)),
+        "commas": marks(","),
+        "; and :": marks(";:"),
+        "question marks": marks("?"),
+        "exclamation marks": marks("!"),
+        "quotes": marks('"“”'),
+        "apostrophes": marks("'’"),
+    }
+
+
+def count_quality(ladders: Sequence[Ladder]) -> list[dict[int, float]]:
+    """Of each ladder: level -> what the counts say of that rung; higher is better.
+
+    A ridge regression of the rung on the counts, both centred within each ladder, on the ladders of all other contexts.
+    ladders : of one attribute, each with its context; NaN where there is one context alone, so nothing to learn from
+    """
+    counts = [_centred_counts(ladder) for ladder in ladders]
+    spread = np.concatenate(counts).std(axis=0)
+    scaled = [rows / np.where(spread > ROUNDING, spread, np.inf) for rows in counts]
+    grams = np.array([rows.T @ rows for rows in scaled])
+    slopes = np.array([rows.T @ np.arange(len(rows)) for rows in scaled])
+    weights = {}
+    for context, rows in grouped((ladder.context_id, row) for row, ladder in enumerate(ladders)).items():
+        others = np.delete(np.arange(len(ladders)), rows)
+        gram = grams[others].sum(axis=0) + RIDGE * np.eye(len(spread))
+        found = np.linalg.solve(gram, slopes[others].sum(axis=0))
+        weights[context] = found if len(others) else np.full_like(found, np.nan)
+    return [
+        dict(zip((rung.level for rung in ladder.usable), (rows @ weights[ladder.context_id]).tolist(), strict=True))
+        for ladder, rows in zip(ladders, scaled, strict=True)
+    ]
+
+
+def _centred_counts(ladder: Ladder) -> FloatArray:
+    """Shape (n_rungs, n_counts)."""
+    context = context_of(ladder)
+    source = f"{context.text} {context.facts}"
+    rows: FloatArray = np.array([list(surface_counts(rung.text, source).values()) for rung in ladder.usable])
+    rows -= rows.mean(axis=0)
+    return rows
