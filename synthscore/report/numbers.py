@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..checking.judge import Rate, rate
+from ..checking.rates import Rate, rate
 from ..errors import alike
 from ..evaluation.agreement import agreement
 from ..evaluation.correlation import correlation
