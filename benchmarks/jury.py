@@ -18,7 +18,8 @@ The best single judge is chosen by the truth. 90 %: the share of intervals that 
 scores follow it (their slope on the truth over the run is 1).
 
 Ladders: 25 contexts of 16 texts, 5 rungs, both orders (benchmarks/anchored.py), judges of 1.2 nats a rung and noise of
-1 nat in every answer, but for what the name says. A copy is of the judge of 0.6 nats a rung.
+1 nat in every answer, but for what the name says. A copy is of the judge of 0.6 nats a rung; correlated: opinions of 1
+nat about each text, of which the first two correlate .8; a better judge has opinions of 0.4 nats.
 
 Published judges, where there is a folder of them (SummEval, 50 articles): ChatGPT's choices on a chain of 11 pairs;
 GPT-4o (mean of 5 prompts) and Qwen2.5-72B, whose distributions of a score 1..5 say P(one text is better). Spearman with
@@ -152,12 +153,17 @@ def compared(rng: np.random.Generator, soft: bool) -> dict[str, list[float]]:
 # ------------------------------------------------------------------------------------------------- ladders
 
 
-def scores_of_judge(name: str, answers: SoftAnswers, noise: float, rng: np.random.Generator) -> Scored:
+def scores_of_judge(
+    name: str, answers: SoftAnswers, noise: float, rng: np.random.Generator, opinion: FloatArray | None = None
+) -> Scored:
     """What a judge who answers so, but for noise of its own, makes of the texts: on a scale fitted to them.
 
     answers : as simulated, to ladders of five rungs. noise : of its log-odds, nats
+    opinion : what it thinks of each text beyond the truth, nats, shape (n_targets,)
     """
     d = noise * rng.normal(size=len(answers)) / 2
+    if opinion is not None:
+        d += np.where(answers.first < 5, 0.0, opinion[np.maximum(answers.first - 5, 0)]) / 2
     probs = answers.probs * np.exp(np.stack([d, -d, 0 * d], axis=1))
     answers = replace(answers, probs=probs / probs.sum(axis=1, keepdims=True))
     model, posterior = fit(answers)
@@ -183,15 +189,23 @@ def scores_of_judge(name: str, answers: SoftAnswers, noise: float, rng: np.rando
 def on_ladders(rng: np.random.Generator, seed: int) -> dict[str, list[float]]:
     """As `compared`; held: in the rung scale's own unit."""
 
-    def judge(name: str, slope: float, noise: float = 1.0) -> tuple[Scored, FloatArray]:
+    def judge(
+        name: str, slope: float, noise: float = 1.0, opinion: FloatArray | None = None
+    ) -> tuple[Scored, FloatArray]:
         drawn = simulate(np.random.default_rng(seed), 25, 5, noise=0.0, discrimination=slope, position_bias=0.5)
-        return scores_of_judge(name, drawn.answers, noise, rng), drawn.truth
+        return scores_of_judge(name, drawn.answers, noise, rng, opinion), drawn.truth
 
     (poor, truth), one, two = judge("poor", 0.6), judge("one", 1.2)[0], judge("two", 1.2)[0]
+    own = rng.normal(size=(3, len(truth)))
+    own[:2] = np.sqrt(0.8) * rng.normal(size=len(truth)) + np.sqrt(0.2) * own[:2]
+    sharing = [judge(f"{k}", 1.2, opinion=own[k])[0] for k in range(3)]
     result = {}
     juries = {
         "slopes .6, 1.2, 1.2": [poor, one, two],
         "copy of the worst": [poor, one, two, poor],
+        "correlated": sharing,
+        "correlated, and the third is better": [*sharing[:2], judge("2", 1.2, opinion=0.4 * own[2])[0]],
+        "correlated, the first two alone": sharing[:2],
         "slopes drawn": [judge(f"{k}", 1.2 * np.exp(rng.normal()))[0] for k in range(3)],
         "two good": [one, two],
         "two good, adversary": [one, two, judge("adversary", -1.2)[0]],

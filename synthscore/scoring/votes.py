@@ -18,7 +18,8 @@ SAME = 0.9
 """Spearman's correlation of two judges' residuals above which they have one vote."""
 
 ENOUGH = 10  # pairs beyond one for each text: fewer residuals correlate by chance
-CERTAIN = 5.0  # nats: log-odds further out count as these, so that a hard answer is a number
+CERTAIN = 5.0  # nats: of log-odds further out, no more is known than that, so that a hard answer is a number
+_ROUNDS = 200
 
 TextPair = tuple[Hashable, Hashable]
 Vote = tuple[str, ...]
@@ -51,7 +52,8 @@ def find_alike(answers: Mapping[str, Mapping[TextPair, float]]) -> dict[tuple[st
 def _residuals(answers: Mapping[TextPair, float]) -> dict[TextPair, float]:
     """What answers are beyond an order of the texts: log-odds less the difference t_a - t_b that fits all of them best.
 
-    Of what judges agree on because it is so, nothing is left.
+    Of what judges agree on because it is so, nothing is left. An answer that is certain says that the difference is
+    CERTAIN or more: where it is, by the fit, the answer is not beyond it. By least squares and these answers in turn.
     """
     if not answers:
         return {}
@@ -63,8 +65,16 @@ def _residuals(answers: Mapping[TextPair, float]) -> dict[TextPair, float]:
     signs = np.tile([1.0, -1.0], len(answers))
     rows = np.repeat(np.arange(len(answers)), 2)
     design = sparse.csr_array((signs, (rows, columns)), shape=(len(answers), len(numbers)))
-    log_odds = np.clip(np.array(list(answers.values())), -CERTAIN, CERTAIN)
-    explained = design @ lsqr(design, log_odds, atol=1e-9, btol=1e-9)[0]
+    said = np.clip(np.array(list(answers.values())), -CERTAIN, CERTAIN)
+    certain = np.abs(said) == CERTAIN
+    log_odds, scores = said, np.zeros(len(numbers))
+    for _ in range(_ROUNDS):
+        scores = lsqr(design, log_odds, x0=scores, atol=1e-9, btol=1e-9)[0]
+        explained = design @ scores
+        beyond = certain & (np.sign(said) * explained > CERTAIN)
+        if not (np.abs(np.where(beyond, explained, said) - log_odds) > 1e-3).any():
+            break
+        log_odds = np.where(beyond, explained, said)
     return dict(zip(answers, (log_odds - explained).tolist(), strict=True))
 
 

@@ -72,6 +72,15 @@ def test_judges_who_agree_because_they_are_right_do_not_err_alike(rng):
     assert alike["one", "copy"] == 1
 
 
+@pytest.mark.parametrize("sure", [3.0, 10.0])
+def test_judges_who_are_certain_of_most_pairs_do_not_err_alike_for_that(rng, sure):
+    truth = sure * rng.normal(size=30)
+    one, other = answers(rng, truth, 1.0), answers(rng, truth, 1.0)
+    alike = find_alike({"one": one, "other": other, "copy": one})
+    assert abs(alike["one", "other"]) < 0.3  # .8 and .97 where all that is certain counts as 5 nats
+    assert alike["one", "copy"] == 1
+
+
 def test_what_no_answer_contradicts_tells_nothing_of_who_errs_alike(rng):
     chain = {(k, k + 1): float(rng.normal()) for k in range(8)}
     other = {pair: float(rng.normal()) for pair in chain}
