@@ -195,6 +195,15 @@ def judge_lines(scales: Sequence[Scale]) -> list[str]:
             f"{shift:.2f}, texts {judge.context_sd:.2f} rungs"
             + ("" if judge.converged else "; the fit did NOT converge")
         )
+        shown.append(
+            f"  correlation of the noise: {judge.pair_correlation:.2f} between answers about the same two texts, "
+            f"{judge.rung_correlation:.2f} between those about neighbouring rungs"
+        )
+        if scale.falling:
+            shown.append(
+                f"  the judge puts {scale.falling_words} upside down: look at these ladders (references check). "
+                "Texts are placed on them as they are seen"
+            )
         rungs = judge.bias_sd / judge.discrimination
         if dict(scale.signature.parts).get("orders") == "1" and rungs >= 0.1:
             shown.append(

@@ -231,10 +231,25 @@ def test_the_next_question_is_the_one_that_leaves_least_variance_once_it_is_answ
     answered = np.zeros((n, 1, 5), dtype=bool)
     answered[target, 0, level - 1] = True
     known = _Known(JUDGE, posterior, made.prior(contexts).precision, answered)
-    again = np.ones((n, 1, 5), dtype=bool)  # any rung, those already asked about among them
-    chosen = known.best(again, np.ones(n, dtype=bool))[:, 1]
-    left = [[np.linalg.inv(_with(known.precision, known.info[:, 0] * np.eye(5)[k]))[:, 0, 0]] for k in range(5)]
-    assert chosen.tolist() == np.argmin(np.concatenate(left), axis=0).tolist()
+    chosen = known.best(~answered, np.ones(n, dtype=bool))[:, 1]
+    now = known.precision_by(known.certain, answered)
+    left = [np.linalg.inv(_with(now, known.info[:, 0] * np.eye(5)[k]))[:, 0, 0] for k in range(5)]
+    assert chosen.tolist() == np.argmin(np.where(answered[:, 0], np.inf, np.stack(left, axis=1)), axis=1).tolist()
+
+
+def test_the_other_order_of_a_question_adds_less_the_more_the_two_orders_share():
+    made = scale()
+    posterior = made.place(["a"], np.array([0]), np.array([3]), np.array([False]), JUDGE.probs(np.array([0.1])))
+    answered = np.zeros((1, 2, 5), dtype=bool)
+    answered[0, 0, 2] = True
+    gains = []
+    for correlation in (-0.3, 0.0, 0.6, 1.0):
+        judge = replace(JUDGE, position_bias=0.0, pair_correlation=correlation)
+        gain = _Known(judge, posterior, made.prior(["a"]).precision, answered).gain()[0]
+        assert gain[0, [0, 1, 3, 4]] == pytest.approx(gain[1, [0, 1, 3, 4]])
+        gains.append(gain[1, 2] / gain[1, 1])
+    assert gains == sorted(gains, reverse=True)
+    assert gains[-1] < 0.1 < gains[-2]
 
 
 # ------------------------------------------------------------------------------------------------- stop rules

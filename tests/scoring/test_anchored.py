@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from synthscore.errors import InputError
 from synthscore.scoring.anchored import JudgeModel, Prior, SoftAnswers, fit, positions
+from synthscore.scoring.anchored.model import variance
 from synthscore.scoring.anchored.positions import log_odds, solve
 from synthscore.scoring.anchored.scale import three_way
 
 fitting = importlib.import_module("synthscore.scoring.anchored.fit")
 steps = importlib.import_module("synthscore.scoring.anchored.positions")
+sampling = importlib.import_module("synthscore.scoring.anchored.sample")
 
 
 def judge_of(n=5, **values):
@@ -294,16 +296,16 @@ def test_not_converging_is_part_of_the_result(monkeypatch):
     assert not fit(SMALL)[0].converged
 
 
-@pytest.mark.parametrize(("what", "most"), [("_REWEIGHTED", 1), ("_STEPS", 0)])
-def test_positions_that_do_not_come_to_rest_are_named_and_make_no_fit_converge(monkeypatch, what, most):
+def test_positions_that_do_not_come_to_rest_are_named_and_make_no_fit_converge(monkeypatch):
     assert positions(SMALL, judge_of(3)).settled.tolist() == [True] * 3
     assert fit(SMALL)[0].converged
-    monkeypatch.setattr(steps, what, most)
+    monkeypatch.setattr(steps, "_REWEIGHTED", 1)
     judge, posterior = fit(SMALL)
     assert not judge.converged
     assert np.isfinite(posterior.mean).all()
-    if what == "_REWEIGHTED":
-        assert not posterior.settled.any()
+    assert not posterior.settled.any()
+    monkeypatch.setattr(steps, "_STEPS", 0)
+    assert not solve(SMALL, judge_of(3))[0].settled.any()
 
 
 def test_one_ladder_that_does_not_come_to_rest_leaves_the_others_settled(monkeypatch):
@@ -314,24 +316,24 @@ def test_one_ladder_that_does_not_come_to_rest_leaves_the_others_settled(monkeyp
 
 def test_many_answers_are_fitted_on_some_of_the_targets_of_all_ladders():
     answers, _, _ = simulate(16, n_ladders=20, n_texts=20)
-    some = fitting._some(answers, 2000)
+    some = sampling.choose_answers(answers, 2000)
     assert 1900 < len(some) <= 2000
     assert some.n_ladders == 20
     assert some.n_targets == (len(some) - 20 * 20) // 10
     assert np.ptp(np.bincount(some.target_ladder)) <= 1
     assert (some.first >= 5).sum() == 10 * some.n_targets
-    (whole, _), part = fit(answers), fitting._fit(some)
+    (whole, _), part = fit(answers), fitting.fit_judge(some)
     assert part.discrimination == pytest.approx(whole.discrimination, rel=0.1)
-    few = fitting._some(answers, 300)
+    few = sampling.choose_answers(answers, 300)
     assert few.n_ladders == 10
     assert len(few) == 300
-    assert fitting._some(answers, len(answers)) is answers
+    assert sampling.choose_answers(answers, len(answers)) is answers
 
 
 def test_the_answers_of_the_sample_are_those_of_its_targets():
     answers, _, _ = simulate(17, n_ladders=6, n_texts=8)
     marked = dataclasses.replace(answers, sign=answers.target_ladder[np.maximum(answers.first - 5, 0)] + 1.0)
-    some = fitting._some(marked, 200)
+    some = sampling.choose_answers(marked, 200)
     about = some.first >= 5
     known = some.target_ladder[some.first[about] - 5]
     assert (known == some.ladder[about]).all()
@@ -372,8 +374,14 @@ def test_what_is_no_probability_is_refused(probs):
 
 
 def test_a_judge_survives_its_plain_form():
-    for judge in (judge_of(), judge_of(log_tie=-np.inf)):
+    for judge in (judge_of(), judge_of(log_tie=-np.inf), judge_of(pair_correlation=-0.2, rung_correlation=0.4)):
         assert JudgeModel.of(judge.to_dict()) == judge
+
+
+@pytest.mark.parametrize("wrong", [{"pair_correlation": 1.1}, {"pair_correlation": -1.0}, {"rung_correlation": -0.1}])
+def test_a_judge_with_impossible_correlations_is_refused(wrong):
+    with pytest.raises(ValueError, match="expected correlations"):
+        JudgeModel.of(judge_of(**wrong).to_dict())
 
 
 def contexts_apart(seed, orders=(1, -1), apart=1.5):
@@ -407,7 +415,7 @@ def test_what_contexts_have_in_common_is_shared_out_as_the_whole_model_says():
     pull = (
         weight
         * judge.discrimination**2
-        * fitting.variance(judge.probs(log_odds(SMALL, judge, first.rungs, first.mean, first.sharpness)))
+        * variance(judge.probs(log_odds(SMALL, judge, first.rungs, first.mean, first.sharpness)))
     )
     for ladder in range(3):
         rows = np.flatnonzero(SMALL.ladder == ladder)

@@ -197,20 +197,38 @@ def test_labels_that_a_server_did_not_tell_are_named():
 # ------------------------------------------------------------------------------------------------- a scale that is kept
 
 
-def test_a_scale_with_length_taken_out_is_refused_and_any_other_of_that_time_is_read(fitted, tmp_path):
+def test_a_scale_of_the_format_before_is_refused_with_what_to_do(fitted, tmp_path):
     _, scale = fitted
     path = tmp_path / "scale.json"
     Scales([scale]).save(path)
-    content = json.loads(path.read_text())
-    content["scales"][0]["judge"] |= {"length_effect": None, "length_stderr": None}
-    path.write_text(json.dumps(content))
-    assert Scales.load(path)[0].hash == scale.hash
-    content["scales"][0]["judge"] |= {"length_effect": 0.5, "length_stderr": 0.1}
-    path.write_text(json.dumps(content))
-    message = r"was fitted with the effect of length taken out \(0.5 rungs .* Fit the scale anew \(--save-scale\)"
-    with pytest.raises(InputError, match=message) as refused:
+    path.write_text(path.read_text().replace('"format": 2', '"format": 1'))
+    with pytest.raises(InputError, match=r"both orders of a question as two answers\. Fit it anew \(--save") as refused:
         Anchored(path)
-    assert (refused.value.source, refused.value.field, refused.value.value) == (str(path), "length_effect", 0.5)
+    assert (refused.value.source, refused.value.field, refused.value.value) == (str(path), "format", 1)
+
+
+def test_ladders_that_fall_are_named_and_not_the_judge():
+    def lines(ladders):
+        fitting = scorer(ladders)
+        fitting.score(targets())
+        (scale,) = fitting.scales
+        assert scale.judge.rungs_rise
+        return scale.falling, judge_lines([scale])
+
+    texts = [rung.text for rung in LADDERS[0].rungs]
+    turned = [replace(rung, text=text) for rung, text in zip(LADDERS[0].rungs, reversed(texts), strict=True)]
+    falling, said = lines([replace(LADDERS[0], rungs=tuple(turned)), *LADDERS[1:]])
+    assert falling == ("c0",)
+    assert any("puts 1 of them (context 'c0') upside down: look at" in line for line in said)
+    falling, said = lines(LADDERS)
+    assert falling == ()
+    assert not any("upside down" in line for line in said)
+
+
+def test_where_too_many_ladders_fall_for_a_scale_they_are_named():
+    anchors = {f"c{k}": Anchors(np.array([1.0, 2, 3])[:: -1 if k < 7 else 1], 0.01 * np.eye(3)) for k in range(16)}
+    scale = Scale(replace(JUDGE, rungs_rise=False, n_ladders=16), anchors, "t", "a", Signature.of(model="m"))
+    assert "it puts 7 of them (contexts 'c0', 'c1', 'c2', 'c3', 'c4' and 2 more) upside down" in scale.useless
 
 
 def test_a_scale_survives_the_file_bit_for_bit_and_equal_scales_are_equal_bytes(fitted, tmp_path):
@@ -333,7 +351,7 @@ def test_a_verdict_about_a_rung_that_the_scale_lacks_is_refused(level):
         place(scale, ["x"], [(0, level, (0.9, 0.05, 0.05))])
 
 
-@pytest.mark.parametrize("content", ["", "{}", '{"format": 9, "scales": []}', '{"format": 1, "scales": [{}]}'])
+@pytest.mark.parametrize("content", ["", "{}", '{"format": 9, "scales": []}', '{"format": 2, "scales": [{}]}'])
 def test_a_file_that_is_no_scale_is_refused(tmp_path, content):
     (tmp_path / "scale.json").write_text(content)
     with pytest.raises(InputError, match=r"scale\.json"):

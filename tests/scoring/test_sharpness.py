@@ -8,6 +8,8 @@ import pytest
 
 from synthscore.cli.scoring import judge_lines
 from synthscore.scoring.anchored import Anchors, Scale, Scales, fit, positions
+from synthscore.scoring.anchored.parameters import fit_spreads, put_on_scale
+from synthscore.scoring.anchored.rising import sees_rise
 from synthscore.scoring.anchored.sharpness import Lengths, share, sharpness
 from synthscore.signature import Signature
 from tests.scoring.test_anchored import judge_of, simulate
@@ -240,7 +242,7 @@ def test_noise_on_a_few_ladders_makes_no_scale():
     for n_ladders in (1, 2, 3):
         for orders in ((1,), (1, -1)):
             of_noise = [simulate(seed, n_ladders, a=0.0, noise=1.5, orders=orders)[0] for seed in range(30)]
-            assert sum(map(fitting._rises, of_noise)) <= 3  # 2.3 % of them, by chance
+            assert sum(map(sees_rise, of_noise)) <= 3  # 2.3 % of them, by chance
 
 
 def test_ladders_of_which_nearly_as_many_fall_as_rise_make_no_scale():
@@ -248,8 +250,25 @@ def test_ladders_of_which_nearly_as_many_fall_as_rise_make_no_scale():
     falls = answers.ladder < 4
     turned = answers.probs[:, [1, 0, 2]]
     mixed = dataclasses.replace(answers, probs=np.where(falls[:, None], turned, answers.probs))
-    assert not fitting._rises(mixed)
-    assert fitting._rises(answers)
+    assert not sees_rise(mixed)
+    assert sees_rise(answers)
+
+
+def test_a_judge_who_sees_most_ladders_rise_is_not_blamed_for_those_that_fall():
+    answers, truth, _ = simulate(31, n_ladders=30)
+    turned = np.where(answers.first < 5, 4 - answers.first, answers.first), 4 - answers.second
+    falls = answers.ladder < 10
+    mixed = dataclasses.replace(
+        answers,
+        first=np.where(falls, turned[0], answers.first),
+        second=np.where(falls, turned[1], answers.second),
+    )
+    judge, posterior = fit(mixed)
+    assert judge.rungs_rise
+    assert judge.converged
+    level = np.arange(-2, 3)
+    assert np.flatnonzero(posterior.rungs @ level < 0).tolist() == list(range(10))
+    assert np.mean(np.abs(posterior.mean - truth) <= 1.645 * posterior.sd) > 0.85
 
 
 def test_a_small_rise_that_is_clear_is_a_scale():
@@ -260,7 +279,7 @@ def test_a_small_rise_that_is_clear_is_a_scale():
 
 def test_a_rise_of_less_than_a_fifth_of_a_nat_is_none_however_clear():
     answers = simulate(33, n_ladders=40, a=0.03, noise=0.02)[0]
-    assert fitting._rises(answers)
+    assert sees_rise(answers)
     assert not fit(answers)[0].rungs_rise
 
 
@@ -281,7 +300,7 @@ def known(rungs, mean, sd=0.0):
 
 def test_the_variance_of_stretch_is_that_of_slopes():
     slopes = 1 + np.array([-0.6, 0.6, 0.6, -0.6])
-    judge = fitting._spreads(judge_of(), known(3 + slopes[:, None] * np.arange(-2, 3), np.full(4, 3.0)))
+    judge = fit_spreads(judge_of(), known(3 + slopes[:, None] * np.arange(-2, 3), np.full(4, 3.0)), np.arange(4))
     uneven = 2 * 0.3**2 / (4 * 3 + 2)
     assert judge.rung_sd[2] ** 2 == pytest.approx(uneven)
     assert judge.rung_sd[1] ** 2 == pytest.approx((4 * (0.36 - uneven / 10) + 2 * 0.2**2) / 6)
@@ -289,14 +308,14 @@ def test_the_variance_of_stretch_is_that_of_slopes():
 
 def test_what_is_not_known_of_texts_is_part_of_their_variance():
     rungs, mean = np.tile(np.arange(1.0, 6), (2, 1)), [1.0, 3.0, 5.0, 3.0]
-    judge = fitting._spreads(judge_of(), known(rungs, mean, sd=0.5))
+    judge = fit_spreads(judge_of(), known(rungs, mean, sd=0.5), np.repeat([0, 1], 2))
     assert judge.target_sd**2 == pytest.approx((8 + 4 * 0.25 + 2 * 1.5**2) / 6)
 
 
 def test_another_unit_is_one_for_errors_too():
     posterior = known(3 + 2.0 * np.arange(-2, 3)[None], [5.0], sd=0.5)
     posterior = dataclasses.replace(posterior, rung_cov=np.eye(5)[None])
-    judge, moved = fitting._gauge(judge_of(discrimination=1.0), posterior, 2.0)
+    judge, moved = put_on_scale(judge_of(discrimination=1.0), posterior)
     assert judge.discrimination == 2.0
     assert moved.rungs[0] == pytest.approx(np.arange(1.0, 6))
     assert (moved.mean[0], moved.sd[0], moved.rung_cov[0, 0, 0]) == pytest.approx((4.0, 0.25, 0.25))

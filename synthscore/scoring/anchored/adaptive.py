@@ -14,6 +14,7 @@ import numpy as np
 
 from ...errors import unusable
 from ...types import BoolArray, FloatArray, IntArray
+from .correlation import effect_of_neighbours, information_of_rungs
 from .model import JudgeModel, Posterior, variance
 from .scale import Scale
 
@@ -94,7 +95,7 @@ def ask_in_rounds(
     The next question is the one after which the variance of the target's position is expected to be least: in a linear
     normal model it is also the one by which fewest thresholds are decided wrongly.
 
-        cov(x, x - r)^2 / (1 / h + var(x - r))      h: information of the answer on x - r, over what is known of it
+        cov(x, x - r)^2 / (1 / h + var(x - r))      h: what the answer adds to the information on x - r
 
     In both orders, it is of the order in which the target was asked about less: the model's position bias is one for
     all texts, a judge's is not.
@@ -158,7 +159,8 @@ def _placed(scale: Scale, contexts: Sequence[str], probs: FloatArray) -> Posteri
 class _Known:
     """What the answers so far say of each target and its rungs, and what a question more would.
 
-    cov : shape (n, N + 1, N + 1), of the target, then its rungs. info : of each question, shape (n, n_orders, N)
+    cov : shape (n, N + 1, N + 1), of the target, then its rungs. certain, info : of each question by itself, shape
+        (n, n_orders, N), where texts stand, and on average over where they may stand
     """
 
     def __init__(self, judge: JudgeModel, posterior: Posterior, precision: FloatArray, answered: BoolArray) -> None:
@@ -168,26 +170,43 @@ class _Known:
         difference = (by * difference)[:, None]  # in rungs of the median context
         by = by[:, None]
         signs = np.array([1.0, -1.0])[: answered.shape[1], None]
-        known = np.where(answered, by**2 * information(judge, difference, signs, None), 0.0).sum(axis=1)
+        self.answered = answered
+        self.certain = by**2 * information(judge, difference, signs, None)
         n = precision.shape[-1]
-        prior = np.zeros((len(precision), n + 1, n + 1))
-        prior[:, 0, 0], prior[:, 1:, 1:] = judge.text_sd**-2.0, precision
-        self.precision = _with(prior, known)
-        self.cov = _inverse(self.precision)
+        self.prior = np.zeros((len(precision), n + 1, n + 1))
+        self.prior[:, 0, 0], self.prior[:, 1:, 1:] = judge.text_sd**-2.0, precision
+        self.cov = _inverse(self.precision_by(self.certain, answered))
         unsure = by**2 * _of_differences(self.cov)[:, None]
         self.info = by**2 * information(judge, difference, signs, unsure)
 
+    def precision_by(self, info: FloatArray, asked: BoolArray) -> FloatArray:
+        """Of target and rungs, where these questions have an answer. info : of each question by itself"""
+        of_rungs = information_of_rungs(self.judge, info, asked)
+        return _with(self.prior, of_rungs / effect_of_neighbours(self.judge, of_rungs)[:, None])
+
     def to_come(self, left: BoolArray) -> FloatArray:
         """Stop.to_come: by as much as the variance falls, the mean moves (law of total variance)."""
-        more = np.where(left, self.info, 0.0).sum(axis=1)
-        final = _inverse(_with(self.precision, more))[:, 0, 0]
+        info = np.where(self.answered, self.certain, self.info)
+        final = _inverse(self.precision_by(info, self.answered | left))[:, 0, 0]
         to_come: FloatArray = np.sqrt(np.maximum(self.cov[:, 0, 0] - final, 0.0))
         return np.where(left.any(axis=(1, 2)), to_come, 0.0)
+
+    def gain(self) -> FloatArray:
+        """What each question more would add to what is known of x - r, shape (n, n_orders, N): less, where the same
+        pair, or rungs beside it, have been asked about."""
+        now = information_of_rungs(self.judge, self.certain, self.answered)
+        info = np.where(self.answered, self.certain, self.info)
+        gain = np.zeros_like(info)
+        for order in range(info.shape[1]):
+            asked = self.answered.copy()
+            asked[:, order] = True
+            gain[:, order] = information_of_rungs(self.judge, info, asked) - now
+        return np.maximum(gain, 0.0) / effect_of_neighbours(self.judge, now)[:, None, None]
 
     def best(self, left: BoolArray, going: BoolArray) -> IntArray:
         """The question of each target that goes on, shape (n_questions, 3): target, level - 1, order."""
         with np.errstate(divide="ignore"):  # an answer that tells nothing
-            off = 1 / self.info + _of_differences(self.cov)[:, None]
+            off = 1 / self.gain() + _of_differences(self.cov)[:, None]
         fall = ((self.cov[:, 0, 0, None] - self.cov[:, 0, 1:]) ** 2)[:, None] / off
         target = np.flatnonzero(going)
         n_left = left.sum(axis=2)  # by order: a judge favours a position more in some texts than in others

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -77,6 +77,8 @@ class JudgeModel:
     discrimination : nats for each rung of difference, > 0. position_bias : nats in favour of the text asked about
     log_tie : log nu, nats; -inf for protocols without Similar
     noise, spread : an answer of variance V has the weight 1 / (noise + spread * V) of an answer drawn from P
+    pair_correlation : of the noise of answers about the same two texts, in either order or once more
+    rung_correlation : of the noise of answers about a text and two neighbouring rungs
     rung_sd : (shift, stretch, uneven): standard deviations of whole ladders' positions, in rungs; of their lengths,
         relative; and of single rungs, in rungs
     target_mean, target_sd : of all targets
@@ -112,6 +114,8 @@ class JudgeModel:
     spread_sd: float = 0.0
     sharpness_told: float = 0.0
     bias_sd: float = 0.0
+    pair_correlation: float = 0.0
+    rung_correlation: float = 0.0
 
     @property
     def text_sd(self) -> float:
@@ -178,6 +182,8 @@ class JudgeModel:
             raise ValueError(f"its judge is {made}, expected numbers, and 2 to 1000 rungs")
         if made.rungs_rise and not (made.discrimination > 0 < made.noise and min(spreads) >= 0):
             raise ValueError(f"its judge is {made}, expected discrimination and noise > 0, and no deviation below 0")
+        if not (-1 < made.pair_correlation <= 1 and 0 <= made.rung_correlation <= 1):
+            raise ValueError(f"its judge is {made}, expected correlations of pairs above -1 and of rungs from 0, to 1")
         return made
 
 
@@ -228,6 +234,20 @@ class Posterior:
         """Of each target: whether its mean lies outside 1..N, where no rung is near, so that the scale is a guess."""
         outside: npt.NDArray[np.bool_] = (self.mean < 1) | (self.mean > self.rungs.shape[1])
         return outside
+
+
+class Residuals(NamedTuple):
+    """How far answers are from what is expected of them where texts stand.
+
+    probs : P of each answer, shape (n_answers, 3). variance : V, of its margin
+    residual : margin of the answer less that of P
+    hidden : variance of its log-odds by what is not known of the positions, nats squared
+    """
+
+    probs: FloatArray
+    variance: FloatArray
+    residual: FloatArray
+    hidden: FloatArray
 
 
 def margin(probs: FloatArray) -> FloatArray:

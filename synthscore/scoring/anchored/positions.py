@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...types import BoolArray, FloatArray, IntArray
+from .correlation import Evidence
 from .model import JudgeModel, Posterior, Prior, SoftAnswers, margin, variance
 from .sharpness import Lengths, sharpness
 
@@ -54,9 +55,7 @@ def positions(answers: SoftAnswers, judge: JudgeModel, prior: Prior | None = Non
 
 def _at_rest(answers: SoftAnswers, judge: JudgeModel, prior: Prior) -> tuple[Posterior, _Search]:
     search = _Search(answers, judge, None, prior)
-    search.climb(judge.weight(answers.probs))  # where that stops short, reweighting goes on, and tells
-    settled = search.climb(None)
-    return search.result(search.weight(), settled)[0], search
+    return search.rest()[0], search
 
 
 def _shared_out(
@@ -97,8 +96,15 @@ def solve(
     start : positions to begin from; None: the prior's, and the answers' own weights
     """
     search = _Search(answers, judge, start, prior)
-    weight = judge.weight(answers.probs) if start is None else search.weight()
+    weight = search.evidence.weight(answers.probs) if start is None else search.weight()
     return search.result(weight, search.climb(weight))
+
+
+def settle(
+    answers: SoftAnswers, judge: JudgeModel, start: Posterior | None = None, prior: Prior | None = None
+) -> tuple[Posterior, FloatArray]:
+    """As `solve`, where each answer has its weight at the positions that are found."""
+    return _Search(answers, judge, start, prior).rest()
 
 
 class _Search:
@@ -107,10 +113,14 @@ class _Search:
     def __init__(self, answers: SoftAnswers, judge: JudgeModel, start: Posterior | None, prior: Prior | None) -> None:
         self.answers = answers
         self.judge = judge
+        self.started = start is not None
+        self.evidence = Evidence(answers, judge)
         self.prior = prior or judge.prior(answers.n_ladders)
         self.sharp = judge.discrimination * np.exp(self.prior.sharpness)  # nats a rung, of each ladder
         self.rungs = (self.prior.rungs if start is None else start.rungs).copy()
         self.targets = np.full(answers.n_targets, judge.target_mean) if start is None else start.mean.copy()
+        self.pace = np.ones(answers.n_ladders)  # by how much of Newton's step each ladder moves
+        self.last: tuple[FloatArray, FloatArray, FloatArray]  # step of rungs and targets, and the largest of a ladder
         self.about = answers.first >= answers.n_rungs  # which answers are about a target; others are about rungs alone
         self.target = answers.first[self.about] - answers.n_rungs
 
@@ -119,7 +129,7 @@ class _Search:
 
     def weight(self) -> FloatArray:
         """Of each answer, at the positions as they are."""
-        return self.judge.weight(self.probs())
+        return self.evidence.weight(self.probs())
 
     def newton(self, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Newton's step of rungs and targets. Its system is kept for `result`."""
@@ -158,33 +168,42 @@ class _Search:
         step_targets = grad_targets / self.own + (self.ratio * step_rungs[ladders]).sum(axis=1)
         return step_rungs, step_targets
 
-    def step(self, weight: FloatArray, moving: BoolArray, last: FloatArray | float) -> FloatArray:
-        """One step of the ladders that move; how far it is from done, rungs, shape (n_ladders,).
+    def step(self, weight: FloatArray, moving: BoolArray) -> FloatArray:
+        """Move the ladders that still move by a step; how far it is from done, rungs, shape (n_ladders,).
 
-        last : what the last step returned; where this one is hardly less, new weights turn it round: half of it is made
+        Where steps go back and forth, as new weights can make them, each is made by half as much from then on.
         """
         step_rungs, step_targets = self.newton(weight)
+        ladders = self.answers.target_ladder
         largest: FloatArray = np.abs(step_rungs).max(axis=1)
-        np.maximum.at(largest, self.answers.target_ladder, np.abs(step_targets))
-        scale = moving * np.minimum(1.0, _STEP / self.sharp / np.maximum(largest, 1e-300))
-        scale = np.where(largest > last / 2, scale / 2, scale)
+        np.maximum.at(largest, ladders, np.abs(step_targets))
+        last_rungs, last_targets, last_largest = self.last
+        self.last = step_rungs, step_targets, largest
+        back = (step_rungs * last_rungs).sum(axis=1) + np.bincount(ladders, step_targets * last_targets, len(largest))
+        self.pace[(back < 0) & (largest > last_largest / 2)] /= 2
+        scale = moving * self.pace * np.minimum(1.0, _STEP / self.sharp / np.maximum(largest, 1e-300))
         self.rungs += scale[:, None] * step_rungs
-        self.targets += scale[self.answers.target_ladder] * step_targets
+        self.targets += scale[ladders] * step_targets
         return largest
 
     def climb(self, weight: FloatArray | None) -> BoolArray:
         """Steps with these weights, or new ones for each (None); which ladders came to rest, shape (n_ladders,)."""
-        moving = np.ones(self.answers.n_ladders, dtype=bool)
-        last = np.full(self.answers.n_ladders, np.inf)
+        self.pace[:] = 1.0
+        self.last = np.zeros_like(self.rungs), np.zeros_like(self.targets), np.full(len(self.rungs), np.inf)
+        moving = np.ones(len(self.rungs), dtype=bool)
         n_steps, tolerance = (_REWEIGHTED, _SETTLED) if weight is None else (_STEPS, _TOLERANCE)
         for _ in range(n_steps):
-            largest = self.step(self.weight() if weight is None else weight, moving, last)
-            moving &= largest >= tolerance
+            moving &= self.step(self.weight() if weight is None else weight, moving) >= tolerance
             if not moving.any():
                 break
-            if weight is None:
-                last = largest
-        return ~moving
+        return np.logical_not(moving)
+
+    def rest(self) -> tuple[Posterior, FloatArray]:
+        """As of `settle`."""
+        if not self.started:
+            self.climb(self.evidence.weight(self.answers.probs))  # where that stops short, reweighting goes on
+        settled = self.climb(None)
+        return self.result(self.weight(), settled)
 
     def result(self, weight: FloatArray, settled: BoolArray) -> tuple[Posterior, FloatArray]:
         """As of `solve`, at the positions as they are."""

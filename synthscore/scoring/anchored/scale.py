@@ -21,10 +21,11 @@ from ...io.fields import parse_json
 from ...io.write import write_whole
 from ...signature import Signature, text_hash
 from ...types import FloatArray, IntArray
-from .model import JudgeModel, Posterior, Prior, SoftAnswers
+from .model import JudgeModel, Posterior, Prior, SoftAnswers, centred_levels
 from .positions import positions
 
-FORMAT = 1
+FORMAT = 2  # 1: the errors of its judges counted both orders as two answers
+_NAMED = 5  # ladders that fall; more of them are counted
 _FREE = {"synthscore", "references", "scoring"}  # parts of a signature in which a scale and its use may differ
 
 
@@ -84,11 +85,30 @@ class Scale:
         """Why nothing can be placed by this judge; "" where it can."""
         if self.judge.rungs_rise:
             return ""
+        falling = f"; it puts {self.falling_words} upside down" if self.falling else ""
         return (
             f"the judge does not see the ladders rise: over {self.judge.n_ladders} ladders of {self.n_rungs} rungs, "
-            "its answers put them upside down, or higher rungs ahead by no more than chance or 0.2 nats, so that they "
-            "are no scale. Look at the ladders, take another judge, or --scoring paper"
+            "its answers put higher rungs ahead by no more than chance or 0.2 nats, so that they are no scale"
+            f"{falling}. Look at the ladders (references check), take another judge, or --scoring paper"
         )
+
+    @property
+    def falling(self) -> tuple[str, ...]:
+        """The contexts whose ladder the judge sees fall, by more than twice the error of that: look at these ladders.
+        Texts are placed on them all the same."""
+        level = centred_levels(self.n_rungs)
+        return tuple(
+            name
+            for name, anchors in self.ladders.items()
+            if level @ anchors.mean < -2 * math.sqrt(level @ anchors.cov @ level)
+        )
+
+    @property
+    def falling_words(self) -> str:
+        """How many ladders fall, and the first of them by name."""
+        names = [repr(name) for name in self.falling]
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        return f"{len(names)} of them ({'contexts' if len(names) > 1 else 'context'} {', '.join(names[:_NAMED])}{more})"
 
     @property
     def hash(self) -> str:
@@ -187,8 +207,15 @@ class Scales(tuple[Scale, ...]):
         try:
             content = parse_json(Path(path).read_text(encoding="utf-8"))
             if content["format"] != FORMAT:
-                raise InputError(f"{path} is a scale of format {content['format']!r}, expected {FORMAT}. Fit it anew")
-            made = cls(_scale(values, path) for values in content["scales"])
+                raise InputError(
+                    f"{path} is a scale of format {content['format']!r}, expected {FORMAT}: the errors of one of "
+                    "format 1 count both orders of a question as two answers. Fit it anew (--save-scale); what the "
+                    "store holds is not asked again",
+                    field="format",
+                    value=content["format"],
+                    source=str(path),
+                )
+            made = cls(_scale(values) for values in content["scales"])
             _json([scale._plain() for scale in made]).encode()  # NaN and half a surrogate pair are ValueErrors
             return made
         except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
@@ -219,8 +246,8 @@ def _summing_to_1(verdicts: FloatArray) -> FloatArray:
     return verdicts / np.where(np.abs(total - 1) > 1e-6, 1.0, total)
 
 
-def _scale(values: Mapping[str, object], path: str | os.PathLike[str]) -> Scale:
-    """path : that the values were read from. raises : InputError, ValueError, and its like, for what cannot be used"""
+def _scale(values: Mapping[str, object]) -> Scale:
+    """raises : ValueError, and its like, for what cannot be used"""
     of = dict(values)
     ladders = {
         name: Anchors(
@@ -228,19 +255,7 @@ def _scale(values: Mapping[str, object], path: str | os.PathLike[str]) -> Scale:
         )
         for name, each in of["ladders"].items()  # type: ignore[attr-defined]
     }
-    judge_values = dict(of["judge"])  # type: ignore[call-overload]
-    length_effect = judge_values.pop("length_effect", None)  # of scales that were kept while there was such a thing
-    judge_values.pop("length_stderr", None)
-    if length_effect is not None:
-        raise InputError(
-            f"the scale {of['task']}/{of['attribute']} of {path} was fitted with the effect of length taken out "
-            f"({length_effect} rungs for a text twice as long), expected one that was fitted without: length is no "
-            "longer taken out of scores. Fit the scale anew (--save-scale)",
-            field="length_effect",
-            value=length_effect,
-            source=str(path),
-        )
-    judge = JudgeModel.of(judge_values)
+    judge = JudgeModel.of(of["judge"])  # type: ignore[arg-type]
     for name, each in ladders.items():
         np.linalg.cholesky(each.cov)  # raises
         fits = each.mean.shape == (judge.n_rungs,) and len(each.cov) == judge.n_rungs
