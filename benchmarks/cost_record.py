@@ -32,8 +32,7 @@ from synthscore.engines.tokens import PromptTokenizer
 from synthscore.io.fields import Row
 from synthscore.io.files import read_rows
 from synthscore.judging.asking import PROTOCOLS, Pair, prompt_of
-from synthscore.judging.tasks import load_task
-from synthscore.judging.templates import Templates
+from synthscore.judging.templates import Templates, load_task
 from synthscore.ladders.references import References
 from synthscore.types import Ladder
 

@@ -37,8 +37,9 @@ import numpy as np
 import torch
 import transformers as tf
 
-from synthscore.engines.tree.forward import Forward
+from synthscore.engines.tree.causal import CausalEngine
 from synthscore.engines.tree.trie import pack
+from tests.models import byte_level
 
 SHAPES = {
     "tiny": {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128},
@@ -88,16 +89,14 @@ class Ways:
         self.model, self.prompts, self.part = model, prompts, prompts[:: max(1, len(prompts) // n_part)][:n_part]
         self.device = model.device
         self.max_tokens = max_tokens
-        self.engine = Forward(
-            model, name="random", max_length=4096, max_tokens=max_tokens, check_ids=prompts[0].tolist()
-        )
+        self.engine = CausalEngine(model, byte_level(), name="random", max_tokens=max_tokens)
         assert self.engine.backend == "cascade", self.engine.backend
         self.n_tokens = pack(prompts).n_tokens
 
     def cascade(self) -> torch.Tensor:
         rows: list[Any] = [None] * len(self.prompts)
         n_tokens = 0
-        for group, log_probs, n in self.engine.next_log_probs(self.prompts):
+        for group, log_probs, n in self.engine.run(self.prompts, "cascade"):
             n_tokens += n
             for index, row in zip(group, log_probs, strict=True):
                 rows[index] = row

@@ -18,7 +18,8 @@ from pathlib import Path
 import torch
 
 from benchmarks.engine import SHAPES, make_model, make_prompts
-from synthscore.engines.tree.forward import Forward
+from synthscore.engines.tree.causal import CausalEngine
+from tests.models import byte_level
 
 
 def resident(field: str) -> float:
@@ -30,12 +31,11 @@ def resident(field: str) -> float:
 def measure(shape: str, dtype: str, n_targets: int) -> dict[str, float]:
     model = make_model(shape, getattr(torch, dtype), "cpu")
     prompts = make_prompts(n_targets, model.config.vocab_size)
-    ids = prompts[0].tolist()
-    forward = Forward(model, name="random", max_length=4096, max_tokens=2048, check_ids=ids)
+    engine = CausalEngine(model, byte_level(), name="random", max_tokens=2048)
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     before = resident("VmRSS")
     start, kept = time.perf_counter(), []
-    for group, log_probs, _ in forward.next_log_probs(prompts):
+    for group, log_probs, _ in engine.run(prompts, engine.backend):
         kept.append((group, log_probs[:, :3].tolist()))
     seconds = time.perf_counter() - start
     return {"before": before, "above": resident("VmHWM") - before, "seconds": seconds, "prompts": len(prompts)}

@@ -47,7 +47,7 @@ from synthscore.scoring.anchored.fit import fit
 from synthscore.scoring.anchored.model import SoftAnswers
 from synthscore.scoring.anchored.scale import Anchors, Scale
 from synthscore.scoring.jury import score_together
-from synthscore.scoring.scored import Counts, Scored
+from synthscore.scoring.scorer import Counts, Scored
 from synthscore.signature import Signature
 from synthscore.types import FloatArray, Score, Verdict
 

@@ -24,13 +24,14 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import sem, t
 
-from papers.curves import Curve, efficiency_curves, t_interval
+from papers.designs import connecting, thinned
 from papers.plot import Line, Panel, draw_curves
 from synthscore.errors import RankingError
 from synthscore.evaluation.agreement import Agreement, agreement
@@ -42,6 +43,7 @@ from synthscore.ranking.closed_form import average_probability, gaussian, hard_g
 from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.result import Ranking
 from synthscore.ranking.sets import ComparisonSets
+from synthscore.types import FloatArray, IntArray
 
 N, N_CONTEXTS, BIAS = 16, 100, 1.0
 BUDGETS = (32, 48, 64, 96, 144, 192, 240)
@@ -75,6 +77,40 @@ def contexts(bias: float) -> tuple[list[Comparisons], list[np.ndarray]]:
         judged.append(Comparisons.from_probabilities(IDS, FIRST, SECOND, 1 / (1 + np.exp(-odds))))
         truth.append(q)
     return judged, truth
+
+
+def efficiency_curves(
+    judged: Sequence[Comparisons],
+    truth: Sequence[FloatArray],
+    methods: Mapping[str, Callable[[Comparisons], Ranking]],
+    n_draws: int,
+    design: str = "symmetric",
+    budgets: Sequence[int] = BUDGETS,
+) -> dict[str, FloatArray]:
+    """Agreement of each method with the truth, by budget and draw, shape (n_budgets, n_draws); all see the same draws.
+
+    judged : all calls of each context. truth : of each, the qualities of its candidates
+    budgets : calls in a context, a multiple of the candidates
+    design : "symmetric" or "greedy" (papers.designs.thinned); or "random", any calls
+    """
+    values = {name: np.empty((len(budgets), n_draws)) for name in methods}
+    names = [str(context) for context, qualities in enumerate(truth) for _ in qualities]
+    for row, n_calls in enumerate(budgets):
+        for draw in range(n_draws):
+            rng = np.random.default_rng([n_calls, draw])
+            drawn = [calls.subset(_drawn(calls, n_calls, design, rng)) for calls in judged]
+            for name, method in methods.items():
+                scores = np.concatenate([_scores(method, calls) for calls in drawn])
+                values[name][row, draw] = agreement(scores, np.concatenate(truth), names).value
+    return values
+
+
+def _drawn(calls: Comparisons, n_calls: int, design: str, rng: np.random.Generator) -> IntArray:
+    n = calls.n_candidates
+    if design != "random":
+        return thinned(calls, f"{n_calls // n}N", design, rng)
+    order = rng.permutation(len(calls))
+    return order[connecting(n, calls.first[order], calls.second[order], n_calls)]
 
 
 # ------------------------------------------------------------------------------------------------- a real judge
@@ -120,18 +156,22 @@ def _scores(method: Callable[[Comparisons], Ranking], calls: Comparisons) -> np.
 
 def difference(one: np.ndarray, other: np.ndarray) -> str:
     """Mean difference over draws, with its 95 % interval."""
-    low, high = t_interval(one - other)
+    low, high = interval(one - other)
     return f"{(one - other).mean():+.3f} ({low:+.3f} to {high:+.3f})"
 
 
-def at(curve: Curve, budget: int) -> np.ndarray:
-    values: np.ndarray = curve.values[BUDGETS.index(budget)]
-    return values
+def interval(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """95 %, by Student's t, of the mean over draws, the last axis."""
+    reach = t.ppf(0.975, values.shape[-1] - 1) * sem(values, axis=-1)
+    return values.mean(axis=-1) - reach, values.mean(axis=-1) + reach
 
 
-def line(curve: Curve, name: str = "") -> Line:
-    low, high = curve.interval().T.tolist()
-    return Line(name or curve.method, curve.n_calls.tolist(), curve.mean.tolist(), low, high)
+def at(values: FloatArray, budget: int) -> FloatArray:
+    return values[BUDGETS.index(budget)]
+
+
+def line(name: str, values: FloatArray) -> Line:
+    return Line(name, BUDGETS, values.mean(axis=-1), *interval(values))
 
 
 def main() -> None:
@@ -142,27 +182,27 @@ def main() -> None:
     biased, truth = contexts(BIAS)
     unbiased, _ = contexts(0.0)
 
-    draw = partial(efficiency_curves, human=truth, budgets=BUDGETS, n_draws=args.draws)
-    symmetric = draw(biased, METHODS_COMPARED)
-    greedy = draw(biased, {"poe-bt": poe_bt, "poe-g": poe_g}, design="greedy")
+    draw = partial(efficiency_curves, truth=truth, n_draws=args.draws)
+    symmetric = draw(biased, methods=METHODS_COMPARED)
+    greedy = draw(biased, methods={"poe-bt": poe_bt, "poe-g": poe_g}, design="greedy")
     single = partial(draw, design="random")  # hardly a pair in both orders
     tau = median_debiasing(pool({str(k): calls for k, calls in enumerate(biased)}))
-    fair = single(unbiased, {"unbiased judge": poe_bt, "unbiased judge, poe-g": poe_g})
-    shifted = single([tau.apply(calls) for calls in biased], {"biased, threshold": poe_bt})
-    repaired = single(
-        biased,
-        {
-            "biased, gamma": lambda calls: poe_bt(calls, bias=mean_debiasing(calls).shift),
-            "biased, mle": partial(poe_bt, bias="mle"),
-            "biased, nothing done": poe_bt,
-            "biased, beta, poe-g": lambda calls: poe_g(calls, bias=mean_debiasing(calls).threshold),
-            "biased, nothing done, poe-g": poe_g,
-        },
-    )
-    ordered = [fair[0], *repaired[:2], *shifted, repaired[2]]
-    gaussian_ordered = [fair[1], *repaired[3:]]
+    ordered = {
+        **single(unbiased, methods={"unbiased judge": poe_bt, "unbiased judge, poe-g": poe_g}),
+        **single([tau.apply(calls) for calls in biased], methods={"biased, threshold": poe_bt}),
+        **single(
+            biased,
+            methods={
+                "biased, gamma": lambda calls: poe_bt(calls, bias=mean_debiasing(calls).shift),
+                "biased, mle": partial(poe_bt, bias="mle"),
+                "biased, nothing done": poe_bt,
+                "biased, beta, poe-g": lambda calls: poe_g(calls, bias=mean_debiasing(calls).threshold),
+                "biased, nothing done, poe-g": poe_g,
+            },
+        ),
+    }
+    of_poe_bt = {name: values for name, values in ordered.items() if not name.endswith("poe-g")}
 
-    by = {curve.method: curve for curve in symmetric}
     lines = [
         f"simulated judge: {N} candidates, {N_CONTEXTS} contexts, bias {BIAS:g} nat; Spearman inside contexts, mean",
         f"and sd of {args.draws} draws of K calls",
@@ -170,34 +210,40 @@ def main() -> None:
         f"{'random pairs, both orders':30s}" + "".join(f"{f'K = {k}':>16s}" for k in (48, 96, 240)),
     ]
 
-    def table(curves: list[Curve]) -> list[str]:
+    def table(curves: Mapping[str, FloatArray]) -> list[str]:
         return [
-            f"  {curve.method:28s}"
-            + "".join(f"{at(curve, k).mean():9.3f} ± {at(curve, k).std(ddof=1):.3f}" for k in (48, 96, 240))
-            for curve in curves
+            f"  {name:28s}"
+            + "".join(f"{at(values, k).mean():9.3f} ± {at(values, k).std(ddof=1):.3f}" for k in (48, 96, 240))
+            for name, values in curves.items()
         ]
 
     lines += [*table(symmetric), "greedy pairs, both orders", *table(greedy)]
-    lines += ["any calls, mostly in one order", *table(ordered), *table(gaussian_ordered)]
-    full = {name: at(curve, 240).mean() for name, curve in by.items()}
-    none, gamma, best = (at(ordered[k], 48) for k in (4, 1, 0))
+    lines += ["any calls, mostly in one order", *table(ordered)]
+    few = {name: at(values, 48) for name, values in symmetric.items()}
+    full = {name: at(values, 240).mean() for name, values in symmetric.items()}
+    recovered = {}
+    for name, best, nothing in (
+        ("gamma", "unbiased judge", "biased, nothing done"),
+        ("mle", "unbiased judge", "biased, nothing done"),
+        ("threshold", "unbiased judge", "biased, nothing done"),
+        ("beta, poe-g", "unbiased judge, poe-g", "biased, nothing done, poe-g"),
+    ):
+        least, most = at(ordered[nothing], 48).mean(), at(ordered[best], 48).mean()
+        recovered[name] = f"{(at(ordered[f'biased, {name}'], 48).mean() - least) / (most - least):.0%}"
     lines += ["", "differences at K = 48, with 95 % intervals over draws"]
     claims = {
-        "poe-bt - average-probability": difference(at(by["poe-bt"], 48), at(by["average-probability"], 48)),
-        "poe-g - average-probability": difference(at(by["poe-g"], 48), at(by["average-probability"], 48)),
-        "average-probability - win-ratio": difference(at(by["average-probability"], 48), at(by["win-ratio"], 48)),
-        "poe-bt - poe-g": difference(at(by["poe-bt"], 48), at(by["poe-g"], 48)),
-        "greedy - random pairs, poe-bt": difference(at(greedy[0], 48), at(by["poe-bt"], 48)),
-        "greedy - random pairs, poe-g": difference(at(greedy[1], 48), at(by["poe-g"], 48)),
+        "poe-bt - average-probability": difference(few["poe-bt"], few["average-probability"]),
+        "poe-g - average-probability": difference(few["poe-g"], few["average-probability"]),
+        "average-probability - win-ratio": difference(few["average-probability"], few["win-ratio"]),
+        "poe-bt - poe-g": difference(few["poe-bt"], few["poe-g"]),
+        "greedy - random pairs, poe-bt": difference(at(greedy["poe-bt"], 48), few["poe-bt"]),
+        "greedy - random pairs, poe-g": difference(at(greedy["poe-g"], 48), few["poe-g"]),
         "K = 240: poe-bt - average-probability": f"{full['poe-bt'] - full['average-probability']:+.3f}",
         "K = 240: poe-bt - win-ratio": f"{full['poe-bt'] - full['win-ratio']:+.3f}",
-        "of what the bias costs poe-bt, recovered by gamma": f"{(gamma - none).mean() / (best - none).mean():.0%}",
-        "by mle": f"{(at(ordered[2], 48) - none).mean() / (best - none).mean():.0%}",
-        "by threshold": f"{(at(ordered[3], 48) - none).mean() / (best - none).mean():.0%}",
-        "of what it costs poe-g, by beta": "{:.0%}".format(
-            (at(gaussian_ordered[1], 48) - at(gaussian_ordered[2], 48)).mean()
-            / (at(gaussian_ordered[0], 48) - at(gaussian_ordered[2], 48)).mean()
-        ),
+        "of what the bias costs poe-bt, recovered by gamma": recovered["gamma"],
+        "by mle": recovered["mle"],
+        "by threshold": recovered["threshold"],
+        "of what it costs poe-g, by beta": recovered["beta, poe-g"],
     }
     lines += [f"  {name:50s} {value}" for name, value in claims.items()]
 
@@ -223,21 +269,21 @@ def main() -> None:
     print("\n".join(lines))
 
     FIGURE.parent.mkdir(exist_ok=True)
-    calls = "calls in a context (K)"
+    which_pairs = {"greedy pairs": greedy["poe-bt"], "random pairs": symmetric["poe-bt"]}
     panels = [
-        Panel("Random pairs, both orders", [line(curve) for curve in symmetric], calls, "Spearman with the truth"),
-        Panel("poe-bt: which pairs", [line(greedy[0], "greedy pairs"), line(by["poe-bt"], "random pairs")], calls, ""),
-        Panel("poe-bt: calls mostly in one order", [line(curve) for curve in ordered], calls, ""),
+        Panel(title, [line(*each) for each in curves.items()], "calls in a context (K)", label)
+        for title, curves, label in (
+            ("Random pairs, both orders", symmetric, "Spearman with the truth"),
+            ("poe-bt: which pairs", which_pairs, ""),
+            ("poe-bt: calls mostly in one order", of_poe_bt, ""),
+        )
     ]
     FIGURE.write_text(draw_curves(panels))
     curves = {
-        f"{what}: {curve.method}": {"k": BUDGETS, "mean": curve.mean.tolist(), "sd": curve.sd.tolist()}
-        for what, some in (
-            ("symmetric", symmetric), ("greedy", greedy), ("one order, poe-bt", ordered),
-            ("one order, poe-g", gaussian_ordered),
-        )
-        for curve in some
-    }  # fmt: skip
+        f"{what}: {name}": {"k": BUDGETS, "mean": at_k.mean(axis=-1).tolist(), "sd": at_k.std(axis=-1, ddof=1).tolist()}
+        for what, some in (("symmetric", symmetric), ("greedy", greedy), ("one order", ordered))
+        for name, at_k in some.items()
+    }
     result = {"draws": args.draws, "claims": claims, "curves": curves, "chatgpt": chatgpt}
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "ranking_claims.txt").write_text("\n".join(lines) + "\n")

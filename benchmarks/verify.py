@@ -28,9 +28,8 @@ import numpy as np
 from synthscore import engines
 from synthscore.engine import Answer, Engine, Generation, LabelAnswer
 from synthscore.signature import Signature
-from synthscore.store.answers import Batch, Stored
 from synthscore.store.engine import answer_of
-from synthscore.store.file import Store
+from synthscore.store.file import Batch, Store, Stored
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -11,15 +11,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from synthscore.engines import open_engine
+from synthscore.cli.messages import counted
+from synthscore.engines import open_judge
 from synthscore.errors import BenchmarkError, SynthscoreError
 from synthscore.evaluation.methods import MethodError, Tools, method_kinds
 from synthscore.evaluation.ratings import Ratings
-from synthscore.io.write import replacing, write_rows
+from synthscore.io.write import write_rows, write_whole
 from synthscore.judging.asking import Asking
 from synthscore.ladders.references import References
 from synthscore.signature import Signature
-from synthscore.store.engine import RecordedEngine, StoredEngine
+from synthscore.store.engine import store_of
 from synthscore.store.file import Store
 
 from .answers import import_answers, score_rows
@@ -113,8 +114,7 @@ def tables(args: argparse.Namespace) -> int:
     if args.output:
         for each in made:
             for suffix, text in ((".md", each.to_markdown()), (".json", json.dumps(each.to_json(), indent=1) + "\n")):
-                with replacing(Path(args.output) / "tables" / f"{each.of.id}{suffix}") as file:
-                    file.write(text.encode())
+                write_whole(Path(args.output) / "tables" / f"{each.of.id}{suffix}", text.encode())
     if args.json:
         print(json.dumps({each.of.id: each.to_json() for each in made}, ensure_ascii=False, allow_nan=False))
     else:
@@ -143,16 +143,14 @@ def _benchmarks(folder: str, names: Iterable[str]) -> tuple[dict[str, Ratings], 
 
 @contextmanager
 def _opened(args: argparse.Namespace, tools: Tools) -> Iterator[dict[str, Tools]]:
-    """The model's name -> what methods that ask it work with. One store is behind all models."""
+    """The model's name -> what methods that ask it work with."""
     options = {name: value for name in ("dtype", "device") if (value := getattr(args, name))}
     with ExitStack() as stack:
         models: dict[str, Tools] = {}
-        store: Store | None = None
         for name in dict.fromkeys(args.model):
-            engine = open_engine(name, **options)
-            if args.store != "none" and not isinstance(engine, RecordedEngine):
-                store = store or stack.enter_context(Store(args.store))
-                engine = StoredEngine(engine, store)
+            engine = open_judge(name, args.store, **options)
+            if store := store_of(engine):
+                stack.enter_context(store)
             models[name.rpartition("#")[2]] = replace(tools, judge=engine)
         yield models
 
@@ -176,16 +174,16 @@ def import_(args: argparse.Namespace) -> int:
         imported = import_answers(args.rows, ratings, store, templates=args.prompts)
     for engine, n_answers in imported.engines.items():
         part = "|".join(f"{name}:{value}" for name, value in Signature.parse(engine).parts[:3])
-        _note(f"{_counted(n_answers, 'answer')}: --model 'recorded:{args.store}#{part}'")
-    _note(f"{args.store}: {_counted(imported.n_new, 'new answer')}")
+        _note(f"{counted(n_answers, 'answer')}: --model 'recorded:{args.store}#{part}'")
+    _note(f"{args.store}: {counted(imported.n_new, 'new answer')}")
     for rows, what in (
         (imported.repeated, "with the question of an earlier row; the first answer counts"),
         (imported.untold, "without any label that is told; no method scores their texts"),
     ):
         if rows:
-            _note(f"{_counted(len(rows), 'row')} {what}, such as {'; '.join(rows[:3])}")
+            _note(f"{counted(len(rows), 'row')} {what}, such as {'; '.join(rows[:3])}")
     if imported.left_out:
-        _note(f"warning: {_counted(len(imported.left_out), 'row')} could not be used:")
+        _note(f"warning: {counted(len(imported.left_out), 'row')} could not be used:")
         for reason, n in Counter(imported.left_out).most_common(5):
             _note(f"  {n} x {reason}")
         return INCOMPLETE
@@ -204,12 +202,8 @@ def scores(args: argparse.Namespace) -> int:
     rows = score_rows(args.rows, args.part)
     write_rows(rows, args.output)
     open_ = sum(row["status"] != "ok" for row in rows)
-    _note(f"{_counted(len(rows), 'score')}, {open_} partial or unscored; {rows[0]['signature']}")
+    _note(f"{counted(len(rows), 'score')}, {open_} partial or unscored; {rows[0]['signature']}")
     return INCOMPLETE if open_ else OK
-
-
-def _counted(n: int, noun: str) -> str:
-    return f"{n} {noun}{'s' * (n != 1)}"
 
 
 def _note(line: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,35 +29,34 @@ def pairwise_accuracy(comparisons: Comparisons, human: npt.ArrayLike) -> Share:
     used = comparisons.subset(counted)
     decisions = used.decisions
     right = np.where(gap[counted] > 0, decisions, 1 - decisions)
-    low, high = np.minimum(used.first, used.second), np.maximum(used.first, used.second)
-    pair = np.unique(low * np.int64(used.n_candidates) + high, return_inverse=True)[1]
+    _, pair = used.numbered_pairs()
     return share(right, used.weights, pair)
 
 
 class SelfConsistency(NamedTuple):
-    """How well the order of `size` of the candidates, from the calls among them alone, is that of all calls.
+    """How well the order of some of the candidates, from the calls among them alone, is that of all calls.
 
     final : share of the pairs in the order that win-ratios over all calls give; pairs that these tie are left out
-    gold : in the order of people's ratings, pairs with equal ratings left out; NaN without ratings
+    gold : in the order of people's ratings, pairs with equal ratings left out; NaN where there are none
     A tie in the small order is half.
     """
 
-    size: int
     final: float
     gold: float
 
 
 def self_consistency(
     comparisons: Comparisons,
-    sizes: Sequence[int],
+    size: int,
     rng: np.random.Generator,
     *,
-    human: npt.ArrayLike | None = None,
+    human: npt.ArrayLike,
     n_draws: int = 1000,
-) -> list[SelfConsistency]:
-    """For each size: random subsets of that size, their win-ratios, and how these order the pairs in them.
+) -> SelfConsistency:
+    """Of random subsets of this size, their win-ratios, and how these order the pairs in them.
 
-    raises : InputError where a pair of candidates was never compared, or a size is not in 2..N
+    human : shape (N,), as for pairwise_accuracy
+    raises : InputError where a pair of candidates was never compared, or the size is not in 2..N
     source : arXiv:2307.07889, section 5.5; ties are unstated there
     """
     n = comparisons.n_candidates
@@ -72,16 +70,13 @@ def self_consistency(
             "never compared, expected all"
         )
     full = np.round(wins.sum(axis=1) / games.sum(axis=1), 9)
-    ratings = np.full(n, np.nan) if human is None else _ratings(comparisons, human)
-    found = []
-    for size in sizes:
-        if not 2 <= size <= n:
-            raise InputError(f"cannot draw {size} of {n} candidates, expected 2 to {n}", value=size)
-        drawn = rng.permuted(np.tile(np.arange(n), (n_draws, 1)), axis=1)[:, :size]
-        rows, columns = drawn[:, :, None], drawn[:, None, :]
-        small = np.round(wins[rows, columns].sum(axis=2) / games[rows, columns].sum(axis=2), 9)
-        found.append(SelfConsistency(size, _same_order(small, full[drawn]), _same_order(small, ratings[drawn])))
-    return found
+    ratings = _ratings(comparisons, human)
+    if not 2 <= size <= n:
+        raise InputError(f"cannot draw {size} of {n} candidates, expected 2 to {n}", value=size)
+    drawn = rng.permuted(np.tile(np.arange(n), (n_draws, 1)), axis=1)[:, :size]
+    rows, columns = drawn[:, :, None], drawn[:, None, :]
+    small = np.round(wins[rows, columns].sum(axis=2) / games[rows, columns].sum(axis=2), 9)
+    return SelfConsistency(_same_order(small, full[drawn]), _same_order(small, ratings[drawn]))
 
 
 def _same_order(small: FloatArray, truth: FloatArray) -> float:

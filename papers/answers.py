@@ -10,11 +10,11 @@ signature that says so: model, prompt:theirs, benchmark, and the hash of the fil
 
 from __future__ import annotations
 
-import hashlib
 import math
-import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,11 @@ from synthscore.engine import LabelAnswer, Prompt, Question
 from synthscore.errors import InputError
 from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.io.fields import Row, check_number, read_id, require_number, row_error, shorten
-from synthscore.io.files import Source, read_rows
-from synthscore.io.write import plain
-from synthscore.judging.tasks import load_task
-from synthscore.judging.templates import Templates
-from synthscore.signature import Signature, text_hash
-from synthscore.store.answers import Stored
+from synthscore.io.files import each_row, good_rows, read_rows
+from synthscore.judging.templates import Templates, load_task
+from synthscore.signature import Signature, file_hash
 from synthscore.store.engine import stored_value
-from synthscore.store.file import Store
+from synthscore.store.file import Store, Stored
 
 FLOOR = math.log(1e-5)
 """A published log-probability that is null is at most this, nats: it is censored, not zero."""
@@ -55,48 +52,36 @@ class Imported:
     left_out: tuple[str, ...] = ()
 
 
-def import_answers(source: Source, ratings: Ratings, store: Store, *, templates: str = "default") -> Imported:
+def import_answers(source: Path | str, ratings: Ratings, store: Store, *, templates: str = "default") -> Imported:
     """Puts published answers about a benchmark's texts into a store, as answers to our prompts about them.
 
     raises : InputError where no row can be used; TaskError, TemplateError
     """
-    source = _kept(source)
-    published = _hash(source)
-    prompts = _Prompts(ratings, templates)
+    rows = read_rows(source)
+    read = partial(_read, _Prompts(ratings, templates), file_hash(source))
     answers: dict[bytes, Stored] = {}
     repeated: list[str] = []
     untold: list[str] = []
-    left_out: list[str] = []
-    for row in read_rows(source):
-        try:
-            if isinstance(row, InputError):
-                raise row
-            question, value, name = _answer(row, prompts)
-            engine = str(_signature(row, ratings, published))
-        except InputError as error:
-            left_out.append(str(error))
+    errors: list[InputError] = []
+    for name, answer in each_row(good_rows(rows, errors), read, errors):
+        if answer.key in answers:
+            repeated.append(name)
             continue
-        key = question.key(engine)
-        if key in answers:
-            repeated.append(f"row {row.number}, {name}")
-            continue
-        if all(value.get("censored", (False,))):
-            untold.append(f"row {row.number}, {name}")
-        answers[key] = Stored(key, question.kind, value, engine, question)
+        if all(answer.value.get("censored", (False,))):
+            untold.append(name)
+        answers[answer.key] = answer
     if not answers:
-        first = f"; the first of {len(left_out)} rows: {left_out[0]}" if left_out else ""
+        first = f"; the first of {len(errors)} rows: {errors[0]}" if errors else ""
         raise InputError(
-            f"{_name(source)} holds no answers about the texts of {ratings.name}, expected rows of kind "
+            f"{source} holds no answers about the texts of {ratings.name}, expected rows of kind "
             f"score_distribution or pairwise{first}. Take the benchmark that the rows are about"
         )
-    engines: dict[str, int] = {}
-    for answer in answers.values():
-        engines[answer.engine] = engines.get(answer.engine, 0) + 1
+    engines = Counter(answer.engine for answer in answers.values())
     n_new = store.put_many(answers.values())
-    return Imported(engines, n_new, tuple(repeated), tuple(untold), tuple(left_out))
+    return Imported(engines, n_new, tuple(repeated), tuple(untold), tuple(map(str, errors)))
 
 
-def score_rows(source: Source, part: str = "") -> list[dict[str, Any]]:
+def score_rows(source: Path | str, part: str = "") -> list[dict[str, Any]]:
     """Published scores as rows of `synthscore score`, for methods of the kind file:PATH.
 
     part : of the signature of the scores that are taken, where the file holds those of several judges, prompts or
@@ -105,10 +90,10 @@ def score_rows(source: Source, part: str = "") -> list[dict[str, Any]]:
     raises : InputError for a row that is no score or names no text, and where the part is that of several signatures,
         or of none
     """
-    source = _kept(source)
-    published = _hash(source)
     found: dict[Signature, dict[tuple[str, ...], list[float | str]]] = {}
-    for row in read_rows(source):
+    rows = read_rows(source)
+    published = file_hash(source)
+    for row in rows:
         if isinstance(row, InputError):
             raise row
         _require_kind(row, "score")
@@ -125,15 +110,15 @@ def score_rows(source: Source, part: str = "") -> list[dict[str, Any]]:
         of = f" whose signature contains {part!r}" if part else ""
         there = "".join(f"\n  {signature}" for signature in found) or " none"
         raise InputError(
-            f"{_name(source)} holds scores{of} of {len(found)} judges, prompts and methods, expected one:{there}\n"
+            f"{source} holds scores{of} of {len(found)} judges, prompts and methods, expected one:{there}\n"
             "Name one by a part of its signature"
         )
     ((signature, by_text),) = found.items()
-    rows = []
+    scored = []
     for (context_id, system, attribute), told in by_text.items():
         scores = [each for each in told if isinstance(each, float)]
         why = [each for each in told if isinstance(each, str)]
-        rows.append(
+        scored.append(
             {
                 "id": f"{context_id}/{system}",
                 "context_id": context_id,
@@ -146,7 +131,7 @@ def score_rows(source: Source, part: str = "") -> list[dict[str, Any]]:
                 "signature": str(signature),
             }
         )
-    return rows
+    return scored
 
 
 def _score(row: Row) -> float | str:
@@ -167,21 +152,21 @@ class _Prompts:
     """Our prompts about the texts of a benchmark."""
 
     def __init__(self, ratings: Ratings, templates: str) -> None:
-        self._ratings = ratings
+        self.ratings = ratings
         self._task = load_task(ratings.task)
         self._templates = Templates(self._task, templates)
         self._texts = {(text.context_id, text.system): text for text in ratings}
         self._rated: dict[tuple[str, str, tuple[str, ...]], Prompt] = {}  # each is asked of several judges
 
     def text(self, row: Row, name: str) -> RatedText:
-        if (benchmark := row.values.get("benchmark")) != self._ratings.name:
-            seen = f"it is about {shorten(benchmark)}, not about {self._ratings.name}"
+        if (benchmark := row.values.get("benchmark")) != self.ratings.name:
+            seen = f"it is about {shorten(benchmark)}, not about {self.ratings.name}"
             raise row_error(row, "benchmark", benchmark, seen, "Take the benchmark that the rows are about")
         context_id, system = read_id(row, "context_id"), read_id(row, name)
         if (context_id, system) not in self._texts:
-            seen = f"{self._ratings.name} has no text of {system!r} for context {context_id!r}"
+            seen = f"{self.ratings.name} has no text of {system!r} for context {context_id!r}"
             raise row_error(row, name, system, seen, "Take the whole benchmark")
-        if context_id not in self._ratings.contexts:
+        if context_id not in self.ratings.contexts:
             seen = f"the text of context {context_id!r} is not known"
             raise row_error(row, "context_id", context_id, seen, "Take a form of the benchmark with its contexts")
         return self._texts[context_id, system]
@@ -191,7 +176,7 @@ class _Prompts:
         key = text.id, attribute, labels
         if key not in self._rated:
             self._rated[key] = self._templates.rate(
-                self._ratings.contexts[text.context_id],
+                self.ratings.contexts[text.context_id],
                 self._task.attribute(attribute),
                 text=text.text,
                 low=int(labels[0]),
@@ -201,20 +186,20 @@ class _Prompts:
 
     def choose(self, row: Row) -> Prompt:
         first, second = self.text(row, "system_a"), self.text(row, "system_b")
-        context, attribute = self._ratings.contexts[first.context_id], self._task.attribute(self._attribute(row))
+        context, attribute = self.ratings.contexts[first.context_id], self._task.attribute(self._attribute(row))
         return self._templates.choose(context, attribute, first=first.text, second=second.text)
 
     def _attribute(self, row: Row) -> str:
         """The task's name of it."""
         name = read_id(row, "attribute")
-        if name not in self._ratings.attributes:
-            seen = f"{self._ratings.name} has no attribute {name!r}, but {', '.join(self._ratings.attributes)}"
+        if name not in self.ratings.attributes:
+            seen = f"{self.ratings.name} has no attribute {name!r}, but {', '.join(self.ratings.attributes)}"
             raise row_error(row, "attribute", name, seen, "Take the benchmark that the rows are about")
-        return self._ratings.asked_as.get(name, name)
+        return self.ratings.asked_as.get(name, name)
 
 
-def _answer(row: Row, prompts: _Prompts) -> tuple[Question, dict[str, Any], str]:
-    """The question, what is stored as its answer, and a name for people."""
+def _read(prompts: _Prompts, published: str, row: Row) -> tuple[str, Stored]:
+    """A name for people, and the answer. published : hash of the file"""
     if row.values.get("kind") == "pairwise":
         choice = row.values.get("choice")
         if choice not in _CHOICES:
@@ -226,7 +211,14 @@ def _answer(row: Row, prompts: _Prompts) -> tuple[Question, dict[str, Any], str]
         _require_kind(row, "score_distribution")
         labels, answer = _distribution(row)
         question, systems = Question(prompts.rate(row, labels), labels), row.values["system"]
-    return question, stored_value(answer), f"{row.values['context_id']}/{systems}/{row.values['attribute']}"
+    # Model and prompt first, so that `MODEL|prompt:theirs/0` is a part that names one engine.
+    engine = str(
+        Signature.of(
+            model=read_id(row, "judge"), prompt=_prompt(row), benchmark=prompts.ratings.name, published=published
+        )
+    )
+    name = f"row {row.number}, {row.values['context_id']}/{systems}/{row.values['attribute']}"
+    return name, Stored(question.key(engine), question.kind, stored_value(answer), engine, question)
 
 
 def _distribution(row: Row) -> tuple[tuple[str, ...], LabelAnswer]:
@@ -247,30 +239,7 @@ def _distribution(row: Row) -> tuple[tuple[str, ...], LabelAnswer]:
     return labels, LabelAnswer(values, censored=censored if any(censored) else None)
 
 
-def _signature(row: Row, ratings: Ratings, published: str) -> Signature:
-    """Model and prompt first, so that `MODEL|prompt:theirs/0` is a part that names one engine."""
-    return Signature.of(model=read_id(row, "judge"), prompt=_prompt(row), benchmark=ratings.name, published=published)
-
-
 def _require_kind(row: Row, kind: str) -> None:
     if (seen := row.values.get("kind")) != kind:
         remedy = "Scores go through score_rows" if seen == "score" else "Leave the row out"
         raise row_error(row, "kind", seen, f"kind is {shorten(seen)}, expected {kind}", remedy)
-
-
-def _kept(source: Source) -> Source:
-    """A source that can be read twice."""
-    return source if isinstance(source, str | os.PathLike) else list(source)
-
-
-def _hash(source: Source) -> str:
-    """12 hex digits of the file, or of the rows."""
-    if isinstance(source, str | os.PathLike):
-        if not Path(source).is_file():
-            raise InputError(f"cannot read {source}: there is no such file. Check the path", source=str(source))
-        return hashlib.sha256(Path(source).read_bytes()).hexdigest()[:12]
-    return text_hash(*(repr(plain(row)) for row in source))[:12]
-
-
-def _name(source: Source) -> str:
-    return str(source) if isinstance(source, str | os.PathLike) else "the source"

@@ -6,7 +6,6 @@ A file is of our own form, NAME.jsonl or NAME.jsonl.gz (docs/benchmarks.md), or 
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +19,7 @@ from synthscore.errors import BenchmarkError, InputError
 from synthscore.evaluation.ratings import Found, Ratings
 from synthscore.io.fields import Row
 from synthscore.io.files import read_rows
+from synthscore.signature import file_hash
 
 from .official import FORMS, Form, OurRow, facts
 
@@ -75,7 +75,7 @@ class Benchmark:
             contexts=found.contexts,
             task=self.task,
             asked_as=self.asked_as,
-            source=f"{file.name}@{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}",
+            source=f"{file.name}@{file_hash(file)}",
             left_out=left_out,
         )
 

@@ -1,93 +1,73 @@
-"""Random comparisons, as the papers draw them: what `Selection` does not offer, because greedy pairs tell more.
+"""Calls drawn at random, as the papers draw them: what `Selection` does not offer, because greedy pairs tell more.
+NumPy and SciPy: no model, no files.
 
-A budget counts *calls*, as in synthscore.ranking.designs: int64, shape (n_calls, 2), first shown in column 0; no call
-comes twice, and all candidates are connected.
+A budget counts *calls*, as in synthscore.ranking.designs; no call comes twice, and all candidates are connected.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
-from synthscore.ranking.designs import coin_flips, greedy, in_both_orders, numbered_calls, require_budget
+from synthscore.errors import InputError
+from synthscore.ranking import Comparisons, designs
 from synthscore.types import IntArray
-
-_DRAWS = 100  # disconnected draws before a spanning tree is drawn first
-
-
-def random_calls(n: int, n_calls: int, rng: np.random.Generator) -> IntArray:
-    """Any of the n (n - 1) calls, uniformly among the draws that connect all candidates.
-
-    Where n_calls is so small that 100 draws did not connect them, a uniformly drawn spanning tree comes first, each of
-    its pairs in an order that a coin decides, and the rest is drawn uniformly from what is left.
-
-    raises : InputError for fewer than n - 1 calls, or more than there are
-    """
-    require_budget(n, n_calls, most=n * (n - 1))
-    return _connected_draw(n, n_calls, n * (n - 1), rng)
-
-
-def no_repeat(n: int, n_calls: int, rng: np.random.Generator) -> IntArray:
-    """Any of the n (n - 1) / 2 pairs, drawn as by `random_calls`; a coin decides which text is first.
-
-    raises : InputError for fewer than n - 1 calls, or more than there are pairs
-    """
-    require_budget(n, n_calls, most=n * (n - 1) // 2)
-    return coin_flips(_connected_draw(n, n_calls, n * (n - 1) // 2, rng), rng)
 
 
 def symmetric(n: int, n_calls: int, rng: np.random.Generator) -> IntArray:
-    """n_calls / 2 of the pairs, drawn as by `random_calls`, each in both orders, one right after the other.
+    """n_calls / 2 of the pairs, drawn as by `connecting`, each in both orders, one right after the other.
 
+    returns : int64, shape (n_calls, 2), first shown in column 0
     raises : InputError for an odd number, fewer than 2 (n - 1), or more than n (n - 1)
     """
-    require_budget(n, n_calls, most=n * (n - 1), both_orders=True)
-    return in_both_orders(_connected_draw(n, n_calls // 2, n * (n - 1) // 2, rng))
+    designs.require_budget(n, n_calls, most=n * (n - 1), both_orders=True)
+    n_pairs = n * (n - 1) // 2
+    drawn = rng.choice(n_pairs, n_calls // 2, replace=False)
+    others = np.setdiff1d(np.arange(n_pairs), drawn)
+    pairs = designs.numbered_calls(n, np.concatenate([drawn, rng.permutation(others)]))
+    return designs.in_both_orders(pairs[connecting(n, pairs[:, 0], pairs[:, 1], n_calls // 2)])
 
 
-DRAWN: Mapping[str, Callable[[int, int, np.random.Generator], IntArray]] = {
-    "symmetric": symmetric,
-    "greedy": greedy,
-    "no-repeat": no_repeat,
-    "random": random_calls,
-}
-"""Designs of a number of calls, by their names."""
+def thinned(calls: Comparisons, budget: str, design: str, rng: np.random.Generator) -> IntArray:
+    """Rows of calls, as if no more had been asked: pairs in both orders that connect all candidates.
+
+    budget : "all", of which nothing is left out, or "3N": three times as many calls as candidates; an odd number is one
+        more. design : "symmetric", any pairs; or "greedy", as in ranking.designs, which needs all of them
+    raises : InputError where there are not so many
+    """
+    if budget == "all":
+        return np.arange(len(calls))
+    n = calls.n_candidates
+    n_calls = int(budget.removesuffix("N")) * n
+    n_calls += n_calls % 2
+    codes, rows = np.unique(calls.first * np.int64(n) + calls.second, return_index=True)
+    first, second = np.divmod(codes, np.int64(n))
+    other = np.searchsorted(codes, second * n + first)
+    both = (first < second) & (codes[np.minimum(other, len(codes) - 1)] == second * n + first)
+    needed = n * (n - 1) if design == "greedy" else n_calls
+    if max(needed, n_calls) > 2 * both.sum():
+        raise InputError(
+            f"cannot draw {budget} = {n_calls} calls about {n} texts, pairs in both orders, {design}: that needs "
+            f"{max(needed, n_calls)}, and there are answers to {2 * both.sum()}",
+            value=budget,
+        )
+    if design == "greedy":
+        pairs = designs.greedy(n, n_calls, rng)[::2]
+        chosen = np.searchsorted(codes, pairs.min(axis=1) * n + pairs.max(axis=1))
+    else:
+        pairs = np.flatnonzero(both)[np.argsort(rng.permutation(both.sum()))]
+        chosen = pairs[connecting(n, first[pairs], second[pairs], n_calls // 2)]
+    return np.concatenate([rows[chosen], rows[other[chosen]]])
 
 
-def _coded(n: int, calls: IntArray) -> IntArray:
-    codes: IntArray = ((calls[:, 1] - calls[:, 0]) % n - 1) * n + calls[:, 0]
-    return codes
+def connecting(n: int, i: IntArray, j: IntArray, n_edges: int) -> IntArray:
+    """Places of n_edges of the edges (i, j), which are in a random order: the first ones, if these connect all nodes.
 
+    If they do not, the edges that come to connect all (Kruskal's spanning tree) go before the others.
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import minimum_spanning_tree
 
-def _connected_draw(n: int, size: int, n_codes: int, rng: np.random.Generator) -> IntArray:
-    for _ in range(_DRAWS):
-        calls = numbered_calls(n, rng.choice(n_codes, size, replace=False))
-        if connected(n, calls):
-            return calls
-    tree = coin_flips(_random_tree(n, rng), rng)
-    codes = _coded(n, tree)
-    if n_codes < n * (n - 1):  # pairs, not calls: a pair's code is the smaller of its two calls'
-        codes = np.minimum(codes, _coded(n, tree[:, ::-1]))
-    drawn = rng.choice(n_codes, size, replace=False)  # enough, because at most n - 1 of them are in the tree
-    rest = drawn[~np.isin(drawn, codes)][: size - (n - 1)]
-    return numbered_calls(n, np.concatenate([codes, rest]))
-
-
-def _random_tree(n: int, rng: np.random.Generator) -> IntArray:
-    """A spanning tree, uniformly out of all n^(n - 2), shape (n - 1, 2): where a random walk came from when it
-    first reached each node (Aldous 1990, Broder 1989)."""
-    node, came_from = 0, {0: -1}
-    while len(came_from) < n:
-        before, node = node, int(rng.integers(n))
-        came_from.setdefault(node, before)
-    del came_from[0]
-    return np.array(list(came_from.items()), dtype=np.int64)
-
-
-def connected(n: int, calls: IntArray) -> bool:
-    graph = coo_array((np.ones(len(calls)), (calls[:, 0], calls[:, 1])), shape=(n, n))
-    n_parts, _ = connected_components(graph, directed=False)
-    return bool(n_parts == 1)
+    tree = minimum_spanning_tree(csr_array((np.arange(1.0, len(i) + 1), (i, j)), shape=(n, n)))
+    in_tree = np.zeros(len(i), dtype=np.bool_)
+    in_tree[tree.data.astype(np.int64) - 1] = True
+    return np.argsort(~in_tree, kind="stable")[:n_edges]

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
+from string import ascii_lowercase
 from typing import Any
 
-from synthscore.errors import InputError
 from synthscore.io.write import plain
 
 from .published import Column, Published, Row
 
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
 LEVELS = {
     "ds": {"per_context": "sample-level", "pooled": "summary-level", "system": "system-level"},
     **{name: {"per_context": "summary-level, context-level", "system": "system-level"} for name in ("ca", "poe")},
@@ -87,18 +86,6 @@ class Table:
     footnotes: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def cell(self, line: str, column: str) -> Cell:
-        """By name, or section/name; by name, or benchmark/name. raises : InputError where there is none, or several."""
-        found = [
-            cell
-            for there in self.lines
-            for of, cell in zip(self.of.columns, there.cells, strict=True)
-            if line in there.row.names and column in of.names
-        ]
-        if len(found) != 1:
-            raise InputError(f"{self.of.id} has {len(found)} cells {line!r}, {column!r}, expected one", value=line)
-        return found[0]
-
     @property
     def title(self) -> str:
         return f"{self.of.id}: {self.of.title} ({self.of.source}, Table {self.of.number})"
@@ -149,26 +136,27 @@ class Table:
         notes = [f"- {note}" for note in self._below()]
         return "\n".join([f"**{self.title}**", "", self.legend, "", *rows, "", *notes]) + "\n"
 
-    def _lettered(self) -> list[int]:
-        """Places of the notes that are about some cells only."""
-        return [place for place, note in enumerate(self.of.notes) if note.rows or note.columns]
+    def _letters(self) -> dict[int, str]:
+        """Of the notes that are about some cells only, by their places."""
+        places = [place for place, note in enumerate(self.of.notes) if note.rows or note.columns]
+        return {place: ascii_lowercase[k] for k, place in enumerate(places)}
 
     def _notes(self, line: MeasuredRow, column: Column, cell: Cell) -> list[int]:
         """Places of the notes about this cell; none where the paper has no figure."""
-        there = () if cell.published is None else self._lettered()
+        there = () if cell.published is None else self._letters()
         return [place for place in there if self.of.notes[place].about(line.row, column)]
 
     def _texts(self, line: MeasuredRow) -> list[str]:
-        letter = {place: LETTERS[k] for k, place in enumerate(self._lettered())}
+        letters = self._letters()
         return [
-            cell.text("".join(letter[place] for place in self._notes(line, column, cell)))
+            cell.text("".join(letters[place] for place in self._notes(line, column, cell)))
             for cell, column in zip(line.cells, self.of.columns, strict=True)
         ]
 
     def _below(self) -> list[str]:
-        lettered = self._lettered()
-        notes = [f"{LETTERS[k]}: {self.of.notes[place].text}" for k, place in enumerate(lettered)]
-        return [*notes, *(n.text for p, n in enumerate(self.of.notes) if p not in lettered), *self.footnotes]
+        letters = self._letters()
+        notes = [f"{letter}: {self.of.notes[place].text}" for place, letter in letters.items()]
+        return [*notes, *(n.text for place, n in enumerate(self.of.notes) if place not in letters), *self.footnotes]
 
 
 def _head(column: Column, columns: Sequence[Column]) -> str:

@@ -21,7 +21,7 @@ import numpy as np
 
 from synthscore.errors import RankingError
 from synthscore.evaluation.agreement import measure
-from synthscore.evaluation.intervals import mean_without, spread
+from synthscore.evaluation.intervals import all_equal, mean_without, spread
 from synthscore.evaluation.methods import Tools, method, method_kinds
 from synthscore.evaluation.methods.base import task_of
 from synthscore.evaluation.methods.comparing import Compared, grouped
@@ -31,13 +31,12 @@ from synthscore.judging.templates import Templates
 from synthscore.ladders.references import References
 from synthscore.ranking import METHODS, Comparisons, Selection, median_debiasing, pool, position_bias
 from synthscore.ranking.designs import all_pairs
-from synthscore.signature import text_hash
+from synthscore.signature import seeded_rng
 from synthscore.types import FloatArray, IntArray
 
 from .accuracy import pairwise_accuracy
 from .accuracy import self_consistency as self_consistency_of
-from .designs import symmetric
-from .thinning import thinned
+from .designs import symmetric, thinned
 
 Ask = Mapping[str, Any]
 Of = tuple[str, str]  # benchmark, attribute
@@ -167,7 +166,7 @@ class Bench:
         return self._kept[key]
 
     def rng(self, *names: object) -> np.random.Generator:
-        return np.random.default_rng([self.seed, int(text_hash(*map(str, names))[:16], 16)])
+        return seeded_rng(self.seed, *map(str, names))
 
     def calls(self, tools: Tools, of: Of, *, most: int | None = None, debias: str | None = None) -> _Calls:
         """most : asks all texts as one problem, and at most so many calls. debias : "median" """
@@ -235,7 +234,9 @@ def _compared_with(bench: Bench, ask: Ask, benchmark: str, columns: Sequence[Flo
     """Agreement of each column with people, at the table's level."""
     ratings = bench.ratings[benchmark]
     skips = ask["nan_policy"] == "skip" and ask["level"] == "per_context"
-    shown = [without_equal(values, ratings.context_ids) for values in columns] if skips else columns
+    shown = columns
+    if skips:  # contexts where all values are equal: G-Eval, UniEval, the curves of PoE
+        shown = [np.where(all_equal(values, ratings.context_ids), np.nan, values) for values in columns]
     found = [
         measure(values, human, ratings.context_ids, ratings.systems, level=ask["level"], statistic=ask["statistic"])
         for values in shown
@@ -251,15 +252,6 @@ def _compared_with(bench: Bench, ask: Ask, benchmark: str, columns: Sequence[Flo
         "contexts without two different ratings, or scores": fewest.n_skipped,
     }
     return Figure(values, {benchmark: without}, fewest.n_contexts, left_out)
-
-
-def without_equal(values: FloatArray, contexts: Sequence[str]) -> FloatArray:
-    """NaN in contexts where all values are equal, so that they are skipped: G-Eval, UniEval, the curves of PoE."""
-    names, context = np.unique(contexts, return_inverse=True)
-    low, high = np.full(len(names), np.inf), np.full(len(names), -np.inf)
-    np.fmin.at(low, context, values)
-    np.fmax.at(high, context, values)
-    return np.where((low == high)[context], np.nan, values)
 
 
 def _spec(ask: Ask) -> str:
@@ -305,7 +297,7 @@ def _self_consistency(bench: Bench, ask: Ask, tools: Tools, of: Of) -> Figure:
     def of_all() -> list[Any]:
         rng = bench.rng("subsets", of, size)
         return [
-            self_consistency_of(each, [size], rng, human=human[rows], n_draws=bench.n_draws or 1000)[0]
+            self_consistency_of(each, size, rng, human=human[rows], n_draws=bench.n_draws or 1000)
             for each, rows in zip(calls.problems, calls.rows, strict=True)
         ]
 

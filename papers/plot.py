@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy.typing as npt
-
-from synthscore.errors import InputError
+from matplotlib import rc_context
+from matplotlib.figure import Figure
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")  # told apart by all eyes
 DASHES = ("-", "--", ":", "-.")
@@ -32,17 +32,7 @@ class Panel(NamedTuple):
 
 
 def draw_curves(panels: Sequence[Panel]) -> str:
-    """An SVG file: panels side by side, all with the same y axis, a legend in each.
-
-    raises : InputError where matplotlib is not installed
-    """
-    try:
-        from matplotlib import rc_context
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise InputError(
-            "cannot draw: matplotlib is not installed. pip install matplotlib, or leave out --plot"
-        ) from error
+    """An SVG file: panels side by side, all with the same y axis, a legend in each."""
     figure = Figure(figsize=(3.9 * len(panels), 3.4), layout="constrained")
     for axes, panel in zip(figure.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels, strict=True):
         for index, line in enumerate(panel.lines):

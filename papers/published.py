@@ -137,16 +137,13 @@ def _table(table: Mapping[str, Any], source: str, judges: Mapping[str, tuple[str
     )
     rows = []
     for row in table["rows"]:
-        values, sd = tuple(row["values"]), tuple(row.get("sd", [None] * len(columns)))
-        if not len(values) == len(sd) == len(columns):
-            raise ValueError(f"{table['id']}, row {row['name']!r}: {len(values)} figures for {len(columns)} columns")
         rows.append(
             Row(
                 name=row["name"],
                 section=row.get("section", ""),
                 ask=_rest(row, *LABELS),
-                values=values,
-                sd=sd,
+                values=tuple(row["values"]),
+                sd=tuple(row.get("sd", [None] * len(columns))),
                 quoted=tuple(row.get("quoted", ())),
             )
         )

@@ -7,7 +7,7 @@ docs/tables.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,9 +20,6 @@ from .layout import Cell, MeasuredRow, Table
 from .measures import Bench, Unmeasured
 from .published import Column, Published, Row, published
 
-Progress = Callable[[str, str], None]
-"""Called with a row and a column before its cell is measured."""
-
 
 def make_table(
     table: str,
@@ -34,7 +31,6 @@ def make_table(
     prompts: Sequence[str] = (),
     n_draws: int | None = None,
     seed: int = 0,
-    progress: Progress | None = None,
 ) -> Table:
     """Measure every cell that can be.
 
@@ -56,8 +52,6 @@ def make_table(
     for row in rows:
         cells = []
         for column, value, sd in zip(of.columns, row.values, row.sd, strict=True):
-            if progress:
-                progress(f"{row.section} {row.name}".strip(), column.name)
             ask = of.ask(row, column)
             cell = Cell(published=value, published_sd=sd, decimals=ask["decimals"])
             cells.append(_measured(cell, bench, ask, column, of.unit) if _measurable(row, column, ask) else cell)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .evaluation.ratings import Ratings as Ratings
     from .io.scores import Scores as Scores
     from .judging.asking import Asking as Asking
-    from .judging.tasks import load_task as load_task
+    from .judging.templates import load_task as load_task
     from .ladders.degraded import DegradedWriter as DegradedWriter
     from .ladders.prompted import PromptedWriter as PromptedWriter
     from .ladders.references import References as References
@@ -61,7 +61,7 @@ _HOMES = {
     "evaluation.ratings": ("Ratings",),
     "io.scores": ("Scores",),
     "judging.asking": ("Asking",),
-    "judging.tasks": ("load_task",),
+    "judging.templates": ("load_task",),
     "ladders.degraded": ("DegradedWriter",),
     "ladders.prompted": ("PromptedWriter",),
     "ladders.references": ("References",),

@@ -226,22 +226,6 @@ class Answers:
     tokens_computed: int = 0
 
 
-class Tokenizer(Protocol):
-    """What turns prompts and labels into the tokens of a model. PromptTokenizer (engines/tokens.py) says more.
-
-    takes : how many tokens the model takes, in words
-    has_template : prompts are put into the model's chat template
-    """
-
-    takes: str
-    has_template: bool
-
-    def render(self, prompt: Prompt) -> str: ...
-    def encode(self, prompt: Prompt) -> Sequence[int]: ...
-    def label_forms(self, prompt: Prompt, labels: Sequence[str]) -> Any: ...
-    def spelled(self, form: tuple[int, ...]) -> list[str]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """What an engine can do. The defaults are those of a language model of which no more is known.
@@ -251,7 +235,8 @@ class Capabilities:
         (Question.ordered), and no prefill.
     reports_mass : log-probabilities of labels are not normalised over the labels (LabelLogProbs.mass_reported)
     served : a server answers, which may put its own chat template around a prompt
-    tokenizer : makes the tokens that the model reads. None: a server makes them, or they are not known.
+    tokenizer : makes the tokens that the model reads: a PromptTokenizer (engines/tokens.py), or what has its takes,
+        has_template, render, encode, label_forms and spelled. None: a server makes them, or they are not known.
     description : how the model is run, or what its server reports, in words; "" where nobody says
     """
 
@@ -259,7 +244,7 @@ class Capabilities:
     decides: bool = False
     reports_mass: bool = True
     served: bool = False
-    tokenizer: Tokenizer | None = None
+    tokenizer: Any = None
     description: str = ""
 
 
@@ -298,6 +283,21 @@ def capabilities_of(engine: Engine) -> Capabilities:
         name = f"capabilities of {type(engine).__name__}"
         raise unusable(name, capabilities, "a value of synthscore.engine.Capabilities", "Make it one, or leave it out")
     return capabilities
+
+
+class EngineAround:
+    """What engines around another one have in common: its signature and capabilities are theirs."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    @property
+    def signature(self) -> Signature:
+        return self.engine.signature
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return capabilities_of(self.engine)
 
 
 KEPT: ContextVar[dict[Any, Any] | None] = ContextVar("synthscore_kept", default=None)

@@ -5,8 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def text_hash(*texts: str) -> str:
@@ -22,6 +27,18 @@ def texts_hash(texts: Iterable[str]) -> str:
         digest.update(f"{len(data)}:".encode())
         digest.update(data)
     return digest.hexdigest()
+
+
+def file_hash(path: str | Path) -> str:
+    """The first 12 hex digits of a file's sha256. raises : OSError where it cannot be read"""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12]
+
+
+def seeded_rng(seed: int, *names: str) -> np.random.Generator:
+    """For what is drawn about what has these names: numbers that depend on the seed and them alone."""
+    import numpy as np  # not where only --help is printed
+
+    return np.random.default_rng([seed, int(text_hash(*names)[:16], 16)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +67,10 @@ class Signature:
         """As `parse`, of any line: to show what a file says. What has no colon is a name without a value."""
         parts = (part.partition(":") for part in line.split("|"))
         return cls(tuple((key, value.replace("%7C", "|").replace("%25", "%")) for key, _, value in parts))
+
+    def part(self, name: str) -> str:
+        """The value of a part; "" where there is none of this name."""
+        return dict(self.parts).get(name, "")
 
     def with_(self, **parts: object) -> Signature:
         """A signature with parts added or replaced."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ from .signature import text_hash
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 def encodable(text: str) -> bool:
@@ -37,6 +39,14 @@ def blank(text: str) -> bool:
     if text[:1].isalnum():  # the usual case, and quick
         return False
     return all(char.isspace() or unicodedata.category(char) in ("Cc", "Cf") for char in text)
+
+
+def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """Key -> the values that came with it, in their order; keys in the order in which they first came."""
+    groups: dict[K, list[V]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
 
 
 def _require_text(value: object, what: str, name: str) -> None:

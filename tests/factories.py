@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from papers.designs import connecting
 from synthscore.engine import Engine
 from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.judging.asking import Asking
 from synthscore.ladders.references import References
 from synthscore.ranking.comparisons import Comparisons
+from synthscore.ranking.designs import all_pairs
 from synthscore.scoring.anchored.mode import Anchored
 from synthscore.scoring.paper import Paper
 from synthscore.scoring.scorer import Scorer
-from synthscore.types import Context, Ladder, Rung, Target
+from synthscore.types import Context, IntArray, Ladder, Rung, Target
 
 
 def context(id: str = "c1", text: str = "", facts: str = "", references: tuple[str, ...] = ()) -> Context:
@@ -86,6 +88,12 @@ def scorer(references: References, judge: Engine, *, scoring: str = "paper", **o
 
 def _taken(kind: Any, options: dict[str, Any]) -> dict[str, Any]:
     return {field.name: options.pop(field.name) for field in fields(kind) if field.name in options}
+
+
+def random_calls(n: int, n_calls: int, rng: np.random.Generator) -> IntArray:
+    """Any of the n (n - 1) calls, so that they connect all candidates, shape (n_calls, 2)."""
+    calls = rng.permutation(all_pairs(n))
+    return calls[connecting(n, *calls.T, n_calls)]
 
 
 def turned(comparisons: Comparisons) -> Comparisons:

@@ -17,9 +17,8 @@ import numpy as np
 
 from synthscore.engine import Answers, Prompt, Question, Sampling, generate, label_log_probs
 from synthscore.signature import Signature, text_hash
-from synthscore.store.answers import Stored
 from synthscore.store.engine import answer_of
-from synthscore.store.file import Store
+from synthscore.store.file import Store, Stored
 from tests.fakes import stored_in_batches
 
 LABELS = ("Better", "Worse", "Similar")

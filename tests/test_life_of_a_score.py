@@ -22,11 +22,11 @@ pytestmark = pytest.mark.slow  # a profiler's hook on every call
 PACKAGE = Path(synthscore.__file__).parent
 LADDERS = str(resource("data/references/degraded"))
 
-MOST_OF_A_COMMAND = 46
+MOST_OF_A_COMMAND = 30
 """Files that `synthscore score` enters, from the command line to the file of scores; one counts nano's words."""
 
-MOST_OF_A_ROW = 20
-"""Files from a row to its score, in Python, where references and judge are open already."""
+MOST_OF_A_ROW = 14
+"""Files from a row to its score, in Python, where references and judge are open already and this is not the first."""
 
 
 def entered(function):

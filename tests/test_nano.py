@@ -9,8 +9,7 @@ import pytest
 from synthscore.engines import open_engine
 from synthscore.evaluation.agreement import agreement
 from synthscore.judging.asking import PROTOCOLS, Asking, Pair, ask
-from synthscore.judging.tasks import load_task
-from synthscore.judging.templates import Templates
+from synthscore.judging.templates import Templates, load_task
 from synthscore.ladders.references import References
 from synthscore.resources import resource
 from synthscore.scoring.scorer import Scorer

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from synthscore.errors import InputError
 from synthscore.signature import Signature
-from synthscore.types import context_key, same_context
+from synthscore.types import context_key, grouped, same_context
 
 
 @given(st.text(" \n\tab"), st.text(" \n\tab"))
@@ -35,3 +35,9 @@ def test_a_line_is_its_parts():
 def test_what_is_no_signature_is_named(line):
     with pytest.raises(InputError, match="cannot read the signature"):
         Signature.parse(line)
+
+
+def test_values_are_grouped_in_the_order_in_which_keys_and_values_come():
+    found = grouped([("b", 1), ("a", 2), ("b", 3)])
+    assert list(found.items()) == [("b", [1, 3]), ("a", [2])]
+    assert grouped([]) == {}

@@ -24,7 +24,7 @@ import torch
 
 from synthscore.engines.isolated import states
 from synthscore.evaluation.agreement import agreement
-from synthscore.judging.tasks import load_task
+from synthscore.judging.templates import load_task
 
 from .evaluate import RATED, benchmark, heldout_groups
 from .examples import alone, templates_of_tasks

@@ -30,14 +30,13 @@ from synthscore.degrade.damage import damage_path, damages
 from synthscore.degrade.edits import Material
 from synthscore.engine import Engine, label_log_probs
 from synthscore.engines import open_engine
-from synthscore.engines.counts import SourceText
-from synthscore.engines.isolated import IsolatedEngine
+from synthscore.engines.isolated import IsolatedEngine, SourceText
 from synthscore.errors import DegradeError
 from synthscore.evaluation.agreement import agreement, difference
 from synthscore.evaluation.methods import Tools, method
 from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.judging.asking import Asking, Pair, Verdicts, ask
-from synthscore.judging.tasks import load_task
+from synthscore.judging.templates import load_task
 from synthscore.types import Context, IntArray
 
 from .corpora import HALVES, heldout

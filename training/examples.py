@@ -16,10 +16,8 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from synthscore.engines import isolated
-from synthscore.engines.counts import Counted
-from synthscore.engines.isolated import Marks, ParagraphPlan, leanings, plan
-from synthscore.judging.tasks import load_task, task_names
-from synthscore.judging.templates import Templates
+from synthscore.engines.isolated import Counted, Marks, ParagraphPlan, leanings, plan
+from synthscore.judging.templates import Templates, load_task, task_names
 from synthscore.types import Context, FloatArray, IntArray
 
 from .groups import Group
@@ -181,7 +179,7 @@ def _of_texts(
     nodes: dict[int, tuple[float, float, float]] = {}
     for prompt, texts in enumerate(shown):
         for part, text in texts.items():
-            tokens = planned.tokens(prompt, part).tolist()
+            tokens = planned.places(planned.paragraphs_of(prompt, part)).tolist()
             ends[tokens[-1]] = group.severities[text]
             nodes.update(zip(tokens[-1 - len(marks[text]) : -1], marks[text], strict=True))
     told = np.array(list(nodes.values()))

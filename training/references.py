@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 
 from synthscore.io.contexts import read_contexts
-from synthscore.judging.tasks import load_task
+from synthscore.judging.templates import load_task
 from synthscore.ladders.degraded import DegradedWriter
 from synthscore.ladders.references import References
 from synthscore.ladders.write import generate_ladders

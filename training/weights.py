@@ -1,4 +1,4 @@
-"""A judge -> the same judge, whose verdicts lean to the text that counts of words are for (engines/counts.py).
+"""A judge -> the same judge, whose verdicts lean to the text that counts of words are for (engines/isolated.py).
 
     python -m training.weights --model runs/nano/out --corpora CORPORA --out runs/nano/counted
 
@@ -22,8 +22,8 @@ import numpy as np
 from scipy.optimize import minimize
 from transformers import AutoTokenizer
 
-from synthscore.engines.counts import COUNTS, SourceText, Vocabulary
-from synthscore.judging.tasks import load_task
+from synthscore.engines.isolated import COUNTS, SourceText, Vocabulary
+from synthscore.judging.templates import load_task
 from synthscore.types import FloatArray
 
 from .corpora import documents

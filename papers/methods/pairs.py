@@ -22,7 +22,7 @@ from synthscore.ranking import ComparisonSets, PairJudge, Ranking, Rankings, Sel
 from synthscore.ranking.judge import Call
 from synthscore.ranking.sets import GROUPS
 from synthscore.scoring.methods import MethodKind
-from synthscore.signature import text_hash
+from synthscore.signature import seeded_rng
 from synthscore.types import FloatArray, IntArray
 
 Answer = Callable[[Sequence[Call]], FloatArray]
@@ -74,7 +74,7 @@ def merge_sort(
 
 
 def _start(ids: Sequence[str], seed: int) -> IntArray:
-    rng = np.random.default_rng([seed, int(text_hash(*sorted(ids))[:16], 16)])
+    rng = seeded_rng(seed, *sorted(ids))
     start: IntArray = np.argsort(np.array(ids))[rng.permutation(len(ids))]
     return start
 

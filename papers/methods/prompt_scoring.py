@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from synthscore.engine import Engine, Generation, Progress, Prompt, Sampling, generate
+from synthscore.io.fields import Item
 from synthscore.io.settings import Count, Seed, Share
-from synthscore.io.texts import Item
 from synthscore.scoring.method import require_options
 from synthscore.scoring.methods import MethodKind
 from synthscore.scoring.methods.grading import Direct, GEval, Grading

@@ -30,6 +30,7 @@ from synthscore.scoring.method import MethodError, Tools, require_options
 from synthscore.scoring.methods import MethodKind
 from synthscore.types import Attribute, Context
 
+from ..designs import symmetric
 from .pairs import Sorted, sort_of
 
 if TYPE_CHECKING:
@@ -119,8 +120,6 @@ class Zepo:
 
     def _fairness(self, judge: PairJudge) -> float:
         """raises : MethodError where no call was answered"""
-        from ..designs import symmetric
-
         chosen: list[Call] = []
         refused: list[str] = []
         for k, problem in enumerate(judge.problems):

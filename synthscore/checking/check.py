@@ -16,19 +16,18 @@ from ..engine import Engine
 from ..errors import LadderError
 from ..io.write import plain
 from ..judging.asking import Asking
-from ..judging.tasks import load_task
-from ..judging.templates import Templates
+from ..judging.templates import Templates, load_task
 from ..ladders.references import References
 from ..scoring.anchored.scale import Scale
 from ..signature import Signature
-from ..types import Ladder, Task
-from .findings import JUDGED, Finding, flagged, judged_findings, text_findings
+from ..types import Ladder, Task, grouped
+from .findings import JUDGED, Finding, judged_findings, text_findings
 from .rungs import LadderCheck, Placed, ask_rungs, place_rungs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckedLadder:
-    """A ladder and what is known of it. judged : None where no judge was asked; placed : nor what it makes of rungs"""
+    """A ladder and what is known of it. judged, placed : None where no judge was asked"""
 
     ladder: Ladder
     findings: list[Finding]
@@ -37,7 +36,7 @@ class CheckedLadder:
 
     @property
     def flagged(self) -> list[Finding]:
-        return flagged(self.findings)
+        return [finding for finding in self.findings if finding.flagged]
 
     @property
     def words(self) -> dict[int, int]:
@@ -68,22 +67,19 @@ class CheckedLadder:
                 for finding in self.findings
             ],
         }
-        if judged := self.judged:
+        if self.judged and self.placed:
+            anchors = self.placed.scale.ladders[self.ladder.context_id]
             row |= {
-                "rising": judged.rising,
-                "mean_margin": judged.mean_margin,
-                "n_unanswered": judged.n_unanswered,
-                "margins": judged.margins,
-                "pairs": [[*levels, margin] for levels, margin in judged.pairs.items()],
+                "rising": self.judged.rising,
+                "mean_margin": self.judged.mean_margin,
+                "n_unanswered": self.judged.n_unanswered,
+                "margins": self.judged.margins,
+                "pairs": [[*levels, margin] for levels, margin in self.judged.pairs.items()],
+                "gaps": self.placed.gaps[self.ladder.context_id],
+                "positions": np.where(blind, np.nan, anchors.mean),
+                "position_sd": np.where(blind, np.nan, np.sqrt(np.diag(anchors.cov))),
+                "reason": self.judged.reason,
             }
-            if self.placed:
-                anchors = self.placed.scale.ladders[self.ladder.context_id]
-                row |= {
-                    "gaps": self.placed.gaps[self.ladder.context_id],
-                    "positions": np.where(blind, np.nan, anchors.mean),
-                    "position_sd": np.where(blind, np.nan, np.sqrt(np.diag(anchors.cov))),
-                }
-            row["reason"] = judged.reason
         return row
 
 
@@ -115,9 +111,7 @@ class CheckReport:
         rising : ladders that rise. margin : mean. gaps : medians, nats; none where lengths differ
         words : mean lengths, by level from 1. What is not known is NaN.
         """
-        groups: dict[tuple[str, str], list[CheckedLadder]] = {}
-        for each in self.ladders:
-            groups.setdefault((each.ladder.task, each.ladder.attribute), []).append(each)
+        groups = grouped(((each.ladder.task, each.ladder.attribute), each) for each in self.ladders)
         if len(groups) > 1:
             groups["all", ""] = list(self.ladders)
         return [_summary(*key, group) for key, group in groups.items()]
@@ -161,9 +155,9 @@ def check(
     for kind, group in by_task(chosen, task):
         rungs = ask_rungs(group, judge, Templates(kind, asking.prompts), asking)
         signatures.append(rungs.verdicts.signature)
-        by_question = {(each.scale.attribute, each.scale.n_rungs): each for each in place_rungs(rungs)}
+        by_question = place_rungs(rungs)
         placed += by_question.values()
-        name = dict(judge.signature.parts).get("model", "")
+        name = judge.signature.part("model")
         for ladder, judged in zip(group, rungs.checks(), strict=True):
             findings = [*text_findings(ladder, name, kind), *judged_findings(ladder, judged)]
             checked.append(CheckedLadder(ladder, findings, judged, by_question[ladder.attribute, ladder.n_rungs]))
@@ -172,13 +166,12 @@ def check(
 
 def by_task(ladders: Sequence[Ladder], own: str | None) -> Iterator[tuple[Task, list[Ladder]]]:
     """The ladders of each task. own : folder of a task of one's own"""
-    for name in dict.fromkeys(ladder.task for ladder in ladders):
-        yield load_task(own or name), [ladder for ladder in ladders if ladder.task == name]
+    for name, group in grouped((ladder.task, ladder) for ladder in ladders).items():
+        yield load_task(own or name), group
 
 
 def _summary(task: str, attribute: str, group: Sequence[CheckedLadder]) -> dict[str, Any]:
     checks = [each.judged for each in group if each.judged]
-    kinds = Counter(finding.kind for each in group for finding in each.flagged)
     levels = range(1, 1 + max((level for each in group for level in each.words), default=0))
     alike = len({each.ladder.n_rungs for each in group}) == 1  # the gaps of other lengths are of other steps
     gaps = [each.placed.gaps[each.ladder.context_id] for each in group if each.placed and alike]
@@ -189,7 +182,7 @@ def _summary(task: str, attribute: str, group: Sequence[CheckedLadder]) -> dict[
         "flagged": sum(bool(each.flagged) for each in group),
         "rising": sum(check.rising for check in checks),
         "margin": _of_known(np.mean, [margin for check in checks for margin in check.margins]),
-        "inverted": kinds["inverted"],
+        "inverted": sum(finding.kind == "inverted" for each in group for finding in each.flagged),
         "gaps": [_of_known(np.median, step) for step in zip(*gaps, strict=True)],
         "words": [_of_known(np.mean, [each.words.get(level, math.nan) for each in group]) for level in levels],
     }

@@ -6,12 +6,12 @@ or only noted where it is usual for who wrote the rungs: damage leaves neighbour
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, pairwise
 
-from ..judging.tasks import load_task, task_names
+from ..judging.templates import load_task, task_names
 from ..ladders.faults import ALIKE, Fault, alike, bare, ends, faults
 from ..ladders.write import schedule
 from ..signature import Signature
@@ -86,17 +86,13 @@ class Finding:
         return f"{self.kind}{rungs}: {self.evidence}"
 
 
-def flagged(findings: Sequence[Finding]) -> list[Finding]:
-    return [finding for finding in findings if finding.flagged]
-
-
 def judged_findings(ladder: Ladder, check: LadderCheck) -> list[Finding]:
     """What a judge's comparisons of the rungs show. check : of this ladder"""
     found = []
     neighbours = set(pairwise(check.levels))
-    for (lower, higher), margin in check.pairs.items():
-        levels = (lower, higher)
-        rewrite = (last_written(ladder.n_rungs, (lower, higher)),)
+    for levels, margin in check.pairs.items():
+        lower, higher = levels
+        rewrite = (last_written(ladder.n_rungs, levels),)
         seen = f"margin {margin:+.2f} of rung {higher} against rung {lower}"
         if margin < -EVEN:
             found.append(Finding(levels, "inverted", seen, rewrite=rewrite, amount=-margin))
@@ -109,7 +105,7 @@ def judged_findings(ladder: Ladder, check: LadderCheck) -> list[Finding]:
 
 def last_written(n_rungs: int, levels: Iterable[int]) -> int:
     """The one that fewest others are written from; of the two extremes, the worst: damage can be done again."""
-    order = [step.level for wave in schedule(n_rungs) for step in wave]
+    order = [level for wave in schedule(n_rungs) for level in wave]
     inner = [level for level in levels if level not in (1, n_rungs)]
     return max(inner, key=order.index) if inner else min(levels)
 

@@ -23,7 +23,7 @@ from ..errors import LadderError, unusable
 from ..io.write import plain, write_whole
 from ..judging.asking import PROTOCOLS, Asking, Pair, ProtocolName, ask
 from ..judging.templates import Templates
-from ..scoring.leaning import CONTRADICTIONS
+from ..scoring.run import CONTRADICTIONS
 from ..signature import Signature, text_hash
 from ..types import FloatArray, Ladder, Rung
 from .check import by_task

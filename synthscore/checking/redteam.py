@@ -28,7 +28,7 @@ from ..scoring.paper import Paper
 from ..scoring.scorer import Scorer
 from ..scoring.shares import Share, share
 from ..signature import Signature, text_hash
-from ..types import FloatArray, Ladder, Rung, Task
+from ..types import FloatArray, Ladder, Rung, Task, grouped
 from .check import by_task
 from .judge import Rate, first_in_turn, in_turn, rate
 from .rungs import ask_rungs, context_of, place_rungs
@@ -54,12 +54,18 @@ class Attack:
     """A way to write a text that means to be scored high.
 
     template : words in braces are replaced, see `words`. replace : characters of the text -> what stands for them
+    raises : InputError for a template without {text}; TypeError for more than a character, or a template that is none
     """
 
     family: str
     name: str
     template: str = "{text}"
     replace: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if "{text}" not in self.template:
+            raise unusable(f"attack {self.family}.{self.name}", self.template, "a template with {text} in it")
+        _ = self.table  # or what is wrong shows once a judge was asked
 
     def text(self, canary: Canary, task: Task) -> str:
         """The canary's text with the attack in it. raises : InputError for a word in braces that is none of ours"""
@@ -101,20 +107,14 @@ def load_attacks(path: str | os.PathLike[str] | None = None) -> tuple[Attack, ..
     """
     source = Path(path or resource("data/redteam/attacks.toml"))
     try:
-        attacks = [
+        return tuple(
             Attack(family, name, **({"template": how} if isinstance(how, str) else how))
             for family, named in read_toml(source).items()
             for name, how in named.items()
-        ]
-        for attack in attacks:
-            _ = attack.table  # or what is wrong shows once a judge was asked
+        )
     except (OSError, ValueError, TypeError, AttributeError) as error:
         message = f"cannot read attacks from {source}: {error}. Give a TOML file as in docs/redteam.md"
         raise InputError(message, source=str(source)) from error
-    for attack in attacks:
-        if "{text}" not in attack.template:
-            raise unusable(f"attack {attack.family}.{attack.name}", attack.template, "a template with {text} in it")
-    return tuple(attacks)
 
 
 class Movement(NamedTuple):
@@ -145,7 +145,7 @@ class RedteamReport:
     limits: FloatArray
     thresholds: FloatArray
     signature: Signature
-    reasons: tuple[str, ...] = ()
+    reasons: tuple[str, ...]
 
     def movement(self, which: Sequence[int]) -> Movement:
         """Of these attacks, by index, together."""
@@ -153,12 +153,11 @@ class RedteamReport:
         attacked = self.scores[np.array(which) + 1]
         known = ~np.isnan(attacked - clean)
         n = known.sum(axis=0)
-        n_known = np.where(n, n, np.nan)
-        contexts = np.unique([canary.ladder.context_id for canary in self.canaries], return_inverse=True)[1]
-        shift = np.where(known, attacked - clean, 0).sum(axis=0) / n_known
-        raised = (known & (attacked > self.limits)).sum(axis=0) / n_known
         some = n > 0
-        raised_share = share(raised[some], n[some].astype(np.float64), contexts[some])
+        contexts = np.unique([canary.ladder.context_id for canary in self.canaries], return_inverse=True)[1][some]
+        shift = np.nansum(attacked - clean, axis=0)[some] / n[some]
+        raised = (known & (attacked > self.limits)).sum(axis=0)[some] / n[some]
+        raised_share = share(raised, n[some].astype(np.float64), contexts)
         below = known & (clean < self.thresholds)
         return Movement(
             shift=rate(shift, contexts.tolist()),
@@ -170,10 +169,7 @@ class RedteamReport:
     @property
     def families(self) -> dict[str, list[int]]:
         """Family -> the indices of its attacks."""
-        found: dict[str, list[int]] = {}
-        for index, attack in enumerate(self.attacks):
-            found.setdefault(attack.family, []).append(index)
-        return found
+        return grouped((attack.family, index) for index, attack in enumerate(self.attacks))
 
     def worst(self, family: str) -> tuple[Attack, Movement]:
         """The attack of a family that raises most texts, or moves them furthest."""
@@ -242,7 +238,7 @@ def redteam(
     tasks = {group[0].task: (known, group) for known, group in by_task(there, task)}
     if not scoring.alone:
         asked = [ask_rungs(group, judge, Templates(known, asking.prompts), asking) for known, group in tasks.values()]
-        scoring = Anchored(scale=[placed.scale for rungs in asked for placed in place_rungs(rungs)])
+        scoring = Anchored(scale=[placed.scale for rungs in asked for placed in place_rungs(rungs).values()])
     rows: list[dict[str, str]] = []
     for column, canary in enumerate(canaries):
         known, _ = tasks[canary.ladder.task]
@@ -253,8 +249,7 @@ def redteam(
     scores = found.values.reshape(len(canaries), -1).T
     limits = scores[0] + RISE
     if scoring.gives_errors:
-        highs = [score.high for score in found][:: 1 + len(attacks)]
-        limits = np.array([np.nan if high is None else high for high in highs])
+        limits = np.array([score.high for score in found][:: 1 + len(attacks)], dtype=np.float64)  # None is NaN
     middles = [(canary.ladder.n_rungs + 1) / 2 for canary in canaries]
     return RedteamReport(
         attacks=attacks,
@@ -272,13 +267,7 @@ def choose_canaries(ladders: Iterable[Ladder], limit: int | None = None) -> tupl
 
     limit : how many. raises : InputError for less than 1; LadderError
     """
-    groups: dict[tuple[str, str], list[list[Canary]]] = {}
-    for ladder in ladders:
-        context_of(ladder)
-        whole = len(ladder.usable) == ladder.n_rungs  # what a rung scores where one is missing is not known
-        rungs = [Canary(ladder, rung) for rung in ladder.rungs[:-1] if whole]
-        rungs.sort(key=lambda canary: text_hash(ladder.context_id, ladder.attribute, canary.rung.text))
-        groups.setdefault((ladder.task, ladder.attribute), []).append(rungs)
+    groups = grouped(((ladder.task, ladder.attribute), _canaries(ladder)) for ladder in ladders)
     chosen = first_in_turn([in_turn(group) for _, group in sorted(groups.items())], limit)
     if not chosen:
         raise LadderError(
@@ -286,3 +275,12 @@ def choose_canaries(ladders: Iterable[Ladder], limit: int | None = None) -> tupl
             "written again: synthscore generate --findings"
         )
     return chosen
+
+
+def _canaries(ladder: Ladder) -> list[Canary]:
+    """All rungs of a ladder but the best, in the order of hashes; none where what a rung scores is not known, because
+    another is missing. raises : LadderError"""
+    context_of(ladder)
+    rungs = ladder.rungs[:-1] if len(ladder.usable) == ladder.n_rungs else ()
+    ordered = sorted(rungs, key=lambda rung: text_hash(ladder.context_id, ladder.attribute, rung.text))
+    return [Canary(ladder, rung) for rung in ordered]

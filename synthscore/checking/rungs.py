@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -19,7 +19,7 @@ from ..judging.asking import Asking, Pair, Verdicts, ask
 from ..judging.templates import Templates
 from ..scoring.anchored.scale import Scale
 from ..scoring.anchored.scores import answers_of, fitted
-from ..types import Context, FloatArray, IntArray, Ladder
+from ..types import Context, FloatArray, IntArray, Ladder, grouped
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class LadderCheck:
     """
 
     levels: tuple[int, ...]
-    pairs: Mapping[tuple[int, int], float] = field(default_factory=dict)
-    n_unanswered: int = 0
-    reason: str = ""
+    pairs: Mapping[tuple[int, int], float]
+    n_unanswered: int
+    reason: str
 
     @property
     def margins(self) -> tuple[float, ...]:
@@ -140,15 +140,14 @@ class Placed:
     trouble: str = ""
 
 
-def place_rungs(rungs: JudgedRungs) -> list[Placed]:
-    """Positions of the rungs under the judge, pooled over the ladders of one attribute and length (docs/anchored.md).
+def place_rungs(rungs: JudgedRungs) -> dict[tuple[str, int], Placed]:
+    """Positions of the rungs under the judge, pooled over the ladders of one attribute and length (docs/anchored.md):
+    these two -> what is made of them.
 
     rungs : all of one task. Ladders of which nothing was answered are expected at 1..N, with the error of that.
     """
-    groups: dict[tuple[str, int], list[int]] = {}
-    for index, ladder in enumerate(rungs.ladders):
-        groups.setdefault((ladder.attribute, ladder.n_rungs), []).append(index)
-    placed = []
+    groups = grouped(((ladder.attribute, ladder.n_rungs), index) for index, ladder in enumerate(rungs.ladders))
+    placed = {}
     for (attribute, n_rungs), members in sorted(groups.items()):
         ladders = {rungs.ladders[index].context_id: rungs.ladders[index] for index in members}
         rows = np.isin(rungs.indices[:, 0], members)
@@ -174,5 +173,5 @@ def place_rungs(rungs: JudgedRungs) -> list[Placed]:
             anchors = scale.ladders[context_id]
             nats = scale.judge.discrimination * np.exp(anchors.sharpness)
             gaps[context_id] = nats * np.diff(np.where(stands, anchors.mean, np.nan))
-        placed.append(Placed(scale, gaps, trouble))
+        placed[attribute, n_rungs] = Placed(scale, gaps, trouble)
     return placed

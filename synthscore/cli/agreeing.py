@@ -13,7 +13,7 @@ from ..evaluation.agreement import Agreement
 from ..evaluation.intervals import LEAST_CONTEXTS
 from ..evaluation.result import Evaluation
 from ..signature import Signature
-from .talk import clip, counted, reasons
+from .messages import clip, counted, reasons
 
 WIDTH = 100  # of a table
 _NAME = 34  # characters of a method's name

@@ -9,9 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -19,9 +17,7 @@ from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, Unused
 
 from .._version import __version__
 from ..errors import InputError, SynthscoreError
-from .exits import BROKEN_PIPE, ERROR, INTERRUPTED, OK, USAGE, UsageError, as_usage
-from .messages import Messages
-from .talk import visible
+from .messages import BROKEN_PIPE, ERROR, INTERRUPTED, OK, USAGE, Messages, UsageError, as_usage, visible
 
 HELP = """
 Absolute quality scores for generated texts: a judge model compares each text with a ladder of synthetic references;
@@ -65,6 +61,7 @@ VERBS = {
 }
 """In the order of the help, each with its line there. Each is a function of this name in a module of this name."""
 
+HELPS = {"--help", "-h"}
 COMPLETE = "--install-completion"
 GROUPS = ("references", "store")
 """Verbs that have actions: an App of this name in a module of this name."""
@@ -72,9 +69,9 @@ GROUPS = ("references", "store")
 
 def build_app(argv: Sequence[str] | None = None) -> App:
     """The command line, each verb loaded when it is called. argv : words of which the help for no verb loads none"""
-    listing = argv is not None and tuple(argv[:1]) in ((), ("--help",), ("-h",))
+    listing = argv is not None and HELPS.issuperset(argv[:1])
     formatter = None
-    if listing or {"--help", "-h"} & {*(argv or ())}:
+    if listing or HELPS.intersection(argv or ()):
         from .help import Flowing
 
         formatter = Flowing()
@@ -111,10 +108,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise UsageError(_plain(error)) from error
         except InputError as error:  # of a noun of the library that is a group of options, or of two files that are one
             raise as_usage(error) from error
-        with _plain_warnings(), messages.logged():
+        with messages.logged():
             code = verb(*given.args, **given.kwargs)
         sys.stdout.flush()
-        return code if isinstance(code, int) else OK if {*argv} & {"--help", "-h", "--version", COMPLETE} else USAGE
+        return code if isinstance(code, int) else OK if {*argv} & {*HELPS, "--version", COMPLETE} else USAGE
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains once more when it ends
         return BROKEN_PIPE
@@ -169,14 +166,3 @@ def _plain(error: CycloptsError) -> str:
         unused = " ".join(error.unused_tokens or ())
         what = f"there is nothing that {' '.join(error.command_chain or ())} would do with {unused!r}."
     return f"{what} See: {' '.join(['synthscore', *(error.command_chain or ())])} --help"
-
-
-@contextmanager
-def _plain_warnings() -> Iterator[None]:
-    """Warnings as a line for whoever runs the command, without the line of code that gave them."""
-    before = warnings.formatwarning
-    warnings.formatwarning = lambda message, *where, **more: visible(f"warning: {message}\n")
-    try:
-        yield
-    finally:
-        warnings.formatwarning = before

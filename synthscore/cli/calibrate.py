@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from ..integrations import Labels
-from .exits import INCOMPLETE, OK, UsageError
-from .messages import Messages
+from .messages import INCOMPLETE, OK, Messages, UsageError, counted
 from .options import FileIn, Input, Output
-from .talk import counted
 
 if TYPE_CHECKING:
     from ..thresholds.certificate import Certificate, Certified

@@ -9,10 +9,8 @@ from typing import Literal
 from cyclopts import Parameter
 
 from ..ranking import ComparisonSets, Selection
-from .exits import ERROR, INCOMPLETE, OK, UsageError, usage
-from .messages import Messages
+from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, counted, reasons, usage
 from .options import Answering, Attributes, DryRun, Input, Judges, Limit, OneShard, RowsIn, RowsOut, Seed, Whole
-from .talk import counted, reasons
 
 
 @Parameter(name="*", group="judging")

@@ -7,17 +7,13 @@ import shlex
 import shutil
 import textwrap
 import time
-from collections import defaultdict
 from dataclasses import dataclass
-from math import nan
+from functools import partial
 from pathlib import Path
-from statistics import fmean
 
 from ..resources import resource
-from .exits import ERROR, OK, UsageError
-from .messages import Messages
+from .messages import ERROR, OK, Messages, UsageError, table
 from .options import JudgeOptions, Output
-from .talk import table
 
 TASKS = ("summarization", "dialogue", "story")
 CHECKED = (
@@ -46,6 +42,8 @@ def demo(
     """
     from ..io.write import write_rows
     from ..ladders.references import References
+    from ..report import read_run
+    from ..report.numbers import by_system, groups
 
     start, folder = time.perf_counter(), Path(output)
     if folder.exists() and not folder.is_dir():
@@ -77,9 +75,7 @@ def demo(
         value = getattr(judge, name)
         judged += [f"--{name}", value] if value not in (None, "nano") else []
 
-    def run(*argv: str) -> bool:
-        return _run(argv, messages.quiet) != ERROR
-
+    run = partial(_run, messages.quiet)
     _heading("1  Ladders: five texts of rising quality for a context and an attribute, each written by itself")
     run("references", "show", f"{folder}/ladders", "sum-01", "-a", "coherence")
     _heading(
@@ -94,14 +90,11 @@ def demo(
     files = [f"{folder}/targets.jsonl", "-o", f"{folder}/scores.jsonl"]
     if not run("score", *files, *judged, "--verdicts"):
         return ERROR
-    task_of, found = {ladder.context_id: ladder.task for ladder in ladders}, defaultdict(list)
-    for row in map(json.loads, (folder / "scores.jsonl").read_text(encoding="utf-8").splitlines()):
-        if row["score"] is not None:
-            found[row["id"].rpartition("/")[2], task_of[row["context_id"]]].append(row["score"])
-    systems = dict.fromkeys(system for system, _ in found)
-    means = [[system, *(fmean(found[system, task] or [nan]) for task in TASKS)] for system in systems]
-    print("\nMean score in coherence, by system; unscored texts are left out:")
-    print(textwrap.indent(table(means, ("system", *TASKS), 96), "    "))
+    scored = read_run(folder / "scores.jsonl", targets=folder / "targets.jsonl")
+    for _, systems in by_system(groups(scored), scored.systems):
+        print("\nMean score in coherence, by system; unscored texts are left out:")
+        rows = [(one.name, one.n_texts, one.n_unscored, one.mean) for one in systems]
+        print(textwrap.indent(table(rows, ("system", "texts", "unscored", "mean")), "    "))
 
     _heading("3  A filter: scores are absolute, so a threshold means the same for every context")
     files = [f"{folder}/targets.jsonl", "-o", f"{folder}/kept.jsonl", "--dropped", f"{folder}/dropped.jsonl"]
@@ -131,16 +124,15 @@ class _Indented(Messages):
         super().note(*(f"    {line}" for line in lines))
 
 
-def _run(argv: tuple[str, ...], quiet: bool) -> int:
-    """Print the command, then run it. The exit code."""
+def _run(quiet: bool, *argv: str) -> bool:
+    """Print the command, then run it. Whether it went well."""
     from .app import build_app
 
     lines = textwrap.wrap(shlex.join(["synthscore", *argv]), 90, break_long_words=False, break_on_hyphens=False)
     print("  $ " + " \\\n      ".join(lines), flush=True)
     verb, given, _ = build_app(argv).parse_args(argv, exit_on_error=False, print_error=False)
     given.arguments["messages"] = _Indented(quiet=quiet)
-    code: int = verb(*given.args, **given.kwargs)
-    return code
+    return bool(verb(*given.args, **given.kwargs) != ERROR)
 
 
 def _heading(text: str) -> None:

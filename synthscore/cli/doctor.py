@@ -15,10 +15,8 @@ from ..errors import EngineError
 from ..judging.asking import PROTOCOLS, Pair, ProtocolName, Verdicts, ask, prompt_of
 from ..judging.templates import Templates
 from ..types import Context
-from .exits import ERROR, OK
-from .messages import Messages
-from .options import JUDGE, Answering, DryRun, Opening, Output, Positive
-from .talk import counted, table
+from .messages import ERROR, OK, Messages, counted, table
+from .options import Answering, DryRun, JudgeOptions, Output, Positive
 
 if TYPE_CHECKING:
     from ..checking.judge import JudgeReport
@@ -51,8 +49,7 @@ def doctor(
     output: Output | None = None,
     dry_run: DryRun = False,
     answering: Annotated[Answering, Parameter(name="*")] = Answering(),
-    model: Annotated[str, Parameter(group="model", help=JUDGE)] = "nano",
-    opening: Opening = Opening(),
+    judge: JudgeOptions = JudgeOptions(),
     messages: Messages = Messages(),
 ) -> int:
     """Can this model judge?
@@ -85,37 +82,37 @@ def doctor(
         output: also write all figures, and each pair, to a JSON file
     """
     from ..checking.judge import examine
-    from ..judging.tasks import load_task
+    from ..judging.templates import load_task
 
     known = load_task(task or "summarization")
-    known.attribute(attribute or next(iter(known.attributes)))
-    chosen, own = _ladders(ladders, known.name if task else None, task, attribute)
-    if ladders is None and opening.store is None:
-        opening = replace(opening, store="none")  # whoever asks how a model is does not mean how it was
-    templates = Templates(known, answering.prompts)
     example = attribute or next(iter(known.attributes))
+    known.attribute(example)
+    chosen, own = _ladders(ladders, known.name if task else None, task, attribute)
+    if ladders is None and judge.store is None:
+        judge = replace(judge, store="none")  # whoever asks how a model is does not mean how it was
+    templates = Templates(known, answering.prompts)
     asking = answering.asking(protocol)
-    with opening.open(model, messages, dry_run=dry_run) as watched:
-        _print_model(model, watched)
+    with judge.open(judge.model, messages, dry_run=dry_run) as watched:
+        _print_model(judge.model, watched)
         pairs = [Pair(CONTEXT, example, GOOD, BAD), Pair(CONTEXT, example, BAD, GOOD)]
         prompt = prompt_of(pairs[0], templates, protocol)
         if capabilities_of(watched).gives_rewards:
             prompt = templates.reply_to(CONTEXT, example)
         _print_prompt(watched, prompt, f"{known.name}, {example}, template set {answering.prompts}", protocol)
         verdicts = ask(pairs, watched, templates, asking)
+        if not dry_run:
+            _print_answers(verdicts, protocol)
+            _print("signature", str(verdicts.signature).split("|"))
+            if verdicts.failures:
+                why = next(iter(verdicts.failures.values()))
+                print("\n" + textwrap.fill(f"This model cannot judge so: {why}", 100, break_on_hyphens=False))
+                return ERROR
         limit = N_PAIRS if limit is None and ladders is None else limit
-        if dry_run:
-            examine(watched, chosen, asking, limit=limit, others=ladders is not None, task=own)
-            _print("questions", watched.cost)
-            return OK
-        _print_answers(verdicts, protocol)
-        _print("signature", str(verdicts.signature).split("|"))
-        if verdicts.failures:
-            why = next(iter(verdicts.failures.values()))
-            print("\n" + textwrap.fill(f"This model cannot judge so: {why}", 100, break_on_hyphens=False))
-            return ERROR
         start = time.perf_counter()
         report = examine(watched, chosen, asking, limit=limit, others=ladders is not None, task=own)
+        if dry_run:
+            _print("questions", watched.cost)
+            return OK
     _print_report(report, time.perf_counter() - start, by_attribute=ladders is not None)
     if output:
         report.save(output)
@@ -139,8 +136,8 @@ def _ladders(
 
 
 def _print_model(name: str, engine: Engine) -> None:
-    parts = dict(engine.signature.parts)
-    lines = [", ".join(part for part in (parts.get("model", name), parts.get("dtype")) if part)]
+    signature = engine.signature
+    lines = [", ".join(filter(None, (signature.part("model") or name, signature.part("dtype"))))]
     can = capabilities_of(engine)
     if can.description:
         lines.append(can.description)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .exits import INCOMPLETE, OK, UsageError
-from .messages import Messages
+from .messages import INCOMPLETE, OK, Messages, UsageError, counted, table
 from .options import FileIn, Input
-from .talk import counted, table
 
 if TYPE_CHECKING:
     from ..scoring.anchored.drift import Drift
@@ -49,7 +47,7 @@ def drift(
         certificate: file that calibrate wrote
     """
     from ..errors import InputError
-    from ..io.files import each_row, good_rows, read_rows
+    from ..io.files import each_row, read_rows
     from ..io.scores import one_scale, read_score
     from ..scoring.anchored import Scales
     from ..scoring.anchored.drift import Watch
@@ -62,7 +60,7 @@ def drift(
     else:
         watches = [Watch.scale(each) for each in Scales.load(scale or "")]
     errors: list[InputError] = []
-    rows = good_rows(read_rows(scores, encoding=input.encoding, fields=input.fields), errors)
+    rows = read_rows(scores, encoding=input.encoding, fields=input.fields)
     scored = list(each_row(rows, read_score, errors))
     one_scale(scores, [*(watch.signature for watch in watches), *(signature for _, signature in scored)])
     for watch in watches:

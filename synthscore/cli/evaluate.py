@@ -13,10 +13,9 @@ from cyclopts import Parameter
 
 from ..errors import InputError
 from ..judging.asking import Asking
-from .exits import ERROR, INCOMPLETE, OK, UsageError
-from .messages import Messages, Watched
+from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, Watched
+from .messages import table as as_table
 from .options import JUDGE, Attributes, DryRun, FileIn, Input, Limit, Opening, Output
-from .talk import table as as_table
 
 if TYPE_CHECKING:
     from ..evaluation import Evaluation, Settings
@@ -186,6 +185,7 @@ def evaluate(
     from ..evaluation.judges import pair_with_judges
     from ..evaluation.methods import uses
     from ..evaluation.run import choose_attributes, require_method
+    from . import agreeing
 
     if list_:
         print("\n".join(_list()))
@@ -248,8 +248,8 @@ def evaluate(
     if json_:
         print(json.dumps(_as_json(evaluation, name), ensure_ascii=False, allow_nan=False))
     else:
-        _print_tables(evaluation, figures)
-    _note_signatures(evaluation, costs, messages)
+        print("\n".join(agreeing.lines(evaluation, figures.shown_levels, figures.shown_statistics)))
+    messages.note(*costs, signature="\n".join(agreeing.signatures(evaluation)))
     return _exit_code(evaluation, messages, all_rows_used=not some_rows_unused)
 
 
@@ -334,18 +334,6 @@ def _costs(engines: Mapping[str, Watched]) -> list[str]:
 
 
 # ------------------------------------------------------------------------------------------------- printing
-
-
-def _print_tables(evaluation: Evaluation, figures: FigureOptions) -> None:
-    from . import agreeing
-
-    print("\n".join(agreeing.lines(evaluation, figures.shown_levels, figures.shown_statistics)))
-
-
-def _note_signatures(evaluation: Evaluation, costs: Sequence[str], messages: Messages) -> None:
-    from . import agreeing
-
-    messages.note(*costs, signature="\n".join(agreeing.signatures(evaluation)))
 
 
 def _exit_code(evaluation: Evaluation, messages: Messages, *, all_rows_used: bool) -> int:

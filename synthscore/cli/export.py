@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 
 from ..integrations import Labels
-from .exits import OK
-from .messages import Messages
+from .messages import OK, Messages, counted
 from .options import Input, Output, Positive, RowsIn, Seed
-from .talk import counted
 
 
 def export(
@@ -44,17 +42,13 @@ def export(
     """
     from ..integrations.formats import tasks
     from ..io.files import read_rows
-    from ..io.write import plain, write_stdout, write_whole
+    from ..io.write import plain, write_whole
     from ..ladders.references import References
 
     ladders = References.load(references) if references else ()
     contexts = {ladder.context_id: ladder.context.text for ladder in ladders if ladder.context}
     rows = list(read_rows(texts, encoding=input.encoding, fields=input.fields))
     made = tasks(rows, to, sample, seed, contexts)
-    data = json.dumps(plain(made), ensure_ascii=False, indent=1).encode() + b"\n"
-    if output == "-":
-        write_stdout(data)
-    else:
-        write_whole(output, data)
+    write_whole(output, json.dumps(plain(made), ensure_ascii=False, indent=1).encode() + b"\n")
     messages.note(f"{counted(len(made), 'text')} of {len(rows)}")
     return OK

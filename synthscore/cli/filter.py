@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from ..judging.asking import Asking
-from .exits import ERROR, INCOMPLETE, OK, UsageError, usage
-from .messages import Messages
-from .options import AskingOptions, DryRun, Input, Judges, MoreRows, On, OneShard, RowsIn, RowsOut
-from .scoring import MethodOptions, asked_line, ladder_jury_lines, tell_drift
+from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, usage
+from .options import AskingOptions, DryRun, Input, Judges, MoreRows, On, OneShard, OpenJudges, RowsIn, RowsOut
+from .score import MethodOptions, tell_scores
 
 if TYPE_CHECKING:
     from ..thresholds.filter import Filtered
@@ -67,7 +66,6 @@ def filter(
         dropped: where to write the rows that are not kept (default: nowhere)
         unsure: where to write the unsure ones (default: with the dropped)
     """
-    from ..scoring.anchored import Scales
     from ..thresholds import filter as thresholds
 
     rule = _rule(min_score, alpha, certificate)
@@ -76,42 +74,35 @@ def filter(
     if len(on.attribute or ()) > 1:
         raise UsageError(f"filter decides by one attribute, and {on.attribute} are named. Say which with one -a")
     attribute = on.attribute[0] if on.attribute else None
-    named = {"kept": output, "dropped": dropped, "unsure": unsure}
-    paths: dict[str, Any] = {name: path for name, path in named.items() if path}
-    try:
-        thresholds.check(ladders, rule, task=on.task, attribute=attribute, method=method, paths=paths)
-    except InputError as error:
-        if error.field == "threshold":
+    paths: dict[str, Any] = {} if dry_run else {"kept": output, "dropped": dropped, "unsure": unsure}
+    with OpenJudges(judge, messages, dry_run=dry_run) as asked:
+        try:
+            filtered = thresholds.filter(
+                targets,
+                ladders,
+                asked.judges,
+                rule,
+                task=on.task,
+                attribute=attribute,
+                asking=asking,
+                method=method,
+                encoding=input.encoding,
+                fields=input.fields,
+                shard=shard,
+                planned=asked.planned,
+                progress=asked.progress,
+                **paths,
+            )
+        except InputError as error:
+            if error.field in ("attribute", "alpha"):
+                raise UsageError(str(error)) from error
             raise
-        raise UsageError(str(error)) from error
-    with judge.open_all(messages, alone=method.alone, dry_run=dry_run) as asked:
-        filtered = thresholds.filter(
-            targets,
-            ladders,
-            asked.judges,
-            rule,
-            task=on.task,
-            attribute=attribute,
-            asking=asking,
-            method=method,
-            encoding=input.encoding,
-            fields=input.fields,
-            shard=shard,
-            planned=asked.planned,
-            progress=asked.progress,
-            **({} if dry_run else paths),
-        )
     if dry_run:
         print(*asked.cost, sep="\n")
         return OK
-    tally = filtered.tally
-    if scoring.save_scale:
-        Scales(tally.scales).save(scoring.save_scale)
     if not filtered.n_rows and not shard:
         messages.warn(f"{targets} holds no rows")
-    lines = [asked_line(asking, tally.counts), *_lines(filtered, rule), *ladder_jury_lines(tally.juries), *asked.cost]
-    messages.note(*lines, signature=str(tally.signature))
-    tell_drift(tally.drifts, messages)
+    tell_scores(filtered.tally, asking, scoring, asked, messages, *_lines(filtered, rule))
     if filtered.n_rows and filtered.n_open == filtered.n_rows:
         messages.warn("nothing could be scored, so nothing was kept")
         return ERROR
@@ -137,7 +128,6 @@ def _lines(found: Filtered, rule: Rule) -> list[str]:
     decided = found.tally.counts.statuses["unscored"] - found.n_open
     return [
         *(["unsure:", *lines] if (lines := found.why_unsure.lines()) else []),
-        *(["unscored:", *lines] if (lines := found.tally.why_unscored.lines()) else []),
         f"kept {found.decisions['kept']} of {found.n_rows} {rule.words}; {found.decisions['dropped']} dropped, "
         + (f"{found.n_unsure} unsure, " if found.n_unsure else "")
         + f"{found.n_open} unscored"

@@ -17,8 +17,7 @@ from ..engine import Sampling
 from ..errors import InputError
 from ..signature import Signature
 from ..types import Ladder, Task
-from .exits import ERROR, INCOMPLETE, OK, UsageError
-from .messages import Messages
+from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, counted, reasons
 from .options import (
     Count,
     DryRun,
@@ -33,7 +32,6 @@ from .options import (
     Whole,
     given,
 )
-from .talk import counted, reasons
 
 if TYPE_CHECKING:
     from ..ladders.references import References
@@ -108,8 +106,9 @@ def generate(
         findings: what `synthscore references check ladders/ -o FILE` wrote: the rungs to be written again
         model: the writer: a model on the hub, or a folder
     """
-    from ..io.contexts import read_contexts, some_contexts
-    from ..judging.tasks import load_task
+    from ..io.contexts import read_contexts
+    from ..io.files import some_contexts
+    from ..judging.templates import load_task
     from ..ladders.degraded import DegradedWriter
     from ..ladders.prompted import PromptedWriter
     from ..ladders.references import References, held_by
@@ -118,8 +117,6 @@ def generate(
 
     kind = load_task(task)
     names = list(kind.attributes) if "all" in attribute else list(dict.fromkeys(attribute))
-    for name in names:
-        kind.attribute(name)
     unused = [name for name in (*given(writing), *given(opening)) if name not in ("--rungs", "--seed")]
     if unused and not model:
         raise UsageError(f"{', '.join(unused)} changes nothing without a model that writes. Name one: --model M")
@@ -195,9 +192,9 @@ def now_holds(folder: str, total: References, n_gone: int) -> str:
 
 def look_at(ladders: Sequence[Ladder], folder: str, task: Task | None = None) -> Iterator[str]:
     """What a check of their texts would flag."""
-    from ..checking.findings import flagged, text_findings
+    from ..checking.findings import text_findings
 
-    found = [{finding.kind for finding in flagged(text_findings(each, task=task))} for each in ladders]
+    found = [{finding.kind for finding in text_findings(each, task=task) if finding.flagged} for each in ladders]
     if wrong := [kinds for kinds in found if kinds]:
         counts = Counter(kind for kinds in wrong for kind in kinds)
         named = ", ".join(f"{kind} in {n}" for kind, n in counts.most_common())

@@ -33,13 +33,8 @@ def flowing(text: str, width: int) -> str:
     """
     lines: list[str] = []
     for paragraph in text.split("\n\n"):
-        flat: list[str] = []
-        for line in paragraph.strip("\n").split("\n"):
-            if flat and not line.startswith(" ") and not flat[-1].startswith(" "):
-                flat[-1] += f" {line}"
-            else:
-                flat.append(line)
-        for line in flat:
+        joined = re.sub(r"^(\S.*)\n(?=\S)", r"\1 ", paragraph.strip("\n"), flags=re.M)
+        for line in joined.split("\n"):
             command = line.startswith("  $")
             hanging = "      " if command else re.sub(r"^( *(\S+ {2,})?).*", lambda m: " " * len(m[1]), line)
             broken = textwrap.wrap(line, width - 2 * command, subsequent_indent=hanging, break_on_hyphens=False)

@@ -1,25 +1,108 @@
-"""What is written to stderr, beside the results: counts, signatures, warnings, progress."""
+"""How a command talks and ends: what goes to stderr beside the results, lines for people, exit codes."""
 
 from __future__ import annotations
 
 import logging
+import math
+import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from ..errors import InputError, Reasons, SynthscoreError
 from ..signature import Signature
-from .exits import UsageError
-from .talk import counted, spaced, visible
 
 if TYPE_CHECKING:
     from ..engine import Answers, Capabilities, Engine, Progress, Question
     from ..store.engine import QuestionCounter
     from ..store.file import Store
+
+
+# ------------------------------------------------------------------------------------------------- how it ends
+
+OK, ERROR, USAGE, INCOMPLETE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
+
+
+class UsageError(SynthscoreError):
+    """Options that contradict each other, or that mean nothing. Exit code 2."""
+
+
+@contextmanager
+def usage() -> Iterator[None]:
+    """Nouns made of options. raises : UsageError for what they refuse"""
+    try:
+        yield
+    except InputError as error:
+        raise as_usage(error) from error
+
+
+def as_usage(error: InputError) -> UsageError:
+    """What a noun refuses, by the name that the option has."""
+    field = error.field
+    option = field.removeprefix("n_").replace("_", "-")
+    return UsageError(str(error).replace(f"{field} is", f"--{option} is", 1) if field else str(error))
+
+
+# ------------------------------------------------------------------------------------------------- lines for people
+
+
+def visible(text: str) -> str:
+    """Control characters as their escapes, line breaks and tabs aside: no text changes what a terminal shows."""
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda match: repr(match[0])[1:-1], text)
+
+
+def counted(n: int, noun: str, plural: str = "") -> str:
+    """1 rung, 2 rungs, 12 000 rungs."""
+    return f"{spaced(n)} " + (noun if n == 1 else plural or f"{noun}s")
+
+
+def spaced(n: int) -> str:
+    return f"{n:,}".replace(",", " ")
+
+
+def reasons(texts: Iterable[str], most: int = 5) -> list[str]:
+    """Lines of reasons, the most frequent first; those alike but for names and numbers are one, shown by its first."""
+    found = Reasons()
+    found.add(*texts)
+    return found.lines(most)
+
+
+def table(rows: Iterable[Sequence[object]], headers: Sequence[str], width: int = 100) -> str:
+    """Columns of text, numbers to the right; the last column is cut to what is left of the width."""
+    cells = [list(headers)] + [[_cell(value) for value in row] for row in rows]
+    columns = list(zip(*cells, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    is_number = re.compile(r"[-+]?[\d. ]*\d%?|-|").fullmatch
+    justify = [str.rjust if all(map(is_number, column[1:])) else str.ljust for column in columns]
+    last = len(headers) - 1
+    widths[last] = min(widths[last], max(width - sum(widths[:last]) - 2 * last, 20))
+    return "\n".join(
+        "  ".join(
+            aligned(clip(text, size), size) for text, size, aligned in zip(row, widths, justify, strict=True)
+        ).rstrip()
+        for row in cells
+    )
+
+
+def clip(text: str, size: int) -> str:
+    """The text on one line, cut at `size` characters."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= size else flat[: max(size - 3, 0)].rstrip() + "..."
+
+
+def _cell(value: object) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "-"
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+# ------------------------------------------------------------------------------------------------- stderr
 
 MANY = 1000  # questions: before more, what they take is said
 
@@ -43,7 +126,7 @@ class Messages:
 
     @contextmanager
     def logged(self) -> Iterator[None]:
-        """What the library says, each line once, on stderr; not with --quiet."""
+        """What the library says, each line once, on stderr, not with --quiet; its warnings always."""
         log, said = logging.getLogger("synthscore"), set[str]()
 
         def new(record: logging.LogRecord) -> bool:
@@ -52,12 +135,10 @@ class Messages:
             return len(said) > before
 
         shown = logging.StreamHandler()
-        shown.setLevel(logging.WARNING if self.quiet else logging.INFO)
+        shown.setLevel(logging.DEBUG if self.verbose else logging.WARNING if self.quiet else logging.INFO)
         shown.addFilter(new)
         shown.format = lambda record: visible(record.getMessage())  # type: ignore[method-assign]
         before = log.level
-        if self.verbose:
-            shown.setLevel(logging.DEBUG)
         handlers: list[logging.Handler] = [shown]
         if self.log_file:
             try:
@@ -69,7 +150,9 @@ class Messages:
         for handler in handlers:
             log.addHandler(handler)
         try:
-            yield
+            with warnings.catch_warnings():
+                warnings.showwarning = lambda message, *where, **more: self.warn(str(message))
+                yield
         finally:
             for handler in handlers:
                 log.removeHandler(handler)
@@ -167,12 +250,13 @@ class Watched:
         self.n_judged += n_judged
         if self.plan is not None:
             return self.plan.answer(questions)
-        if not self.announced and max(self.expected or 0, len(questions)) > MANY and not self.messages.quiet:
+        expected = max(self.expected or 0, len(questions))
+        if not self.announced and expected > MANY and not self.messages.quiet:
             from ..store.engine import QuestionCounter
 
             plan = QuestionCounter(self.engine)
             plan.answer(questions)
-            self.announce(plan.scaled_to(max(self.expected or 0, len(questions))))
+            self.announce(plan.scaled_to(expected))
         if progress is not None or n_judged < len(questions):  # who writes has a bar of their own
             return self.engine.answer(questions, progress)
         unit = "questions" if questions and questions[0].kind == "labels" else "texts"

@@ -15,8 +15,7 @@ from ..errors import InputError
 from ..io.formats import list_formats
 from ..io.shards import Shard
 from ..judging.asking import Asking, ProtocolName
-from .exits import UsageError
-from .messages import Messages, Watched
+from .messages import Messages, UsageError, Watched
 
 if TYPE_CHECKING:
     from ..engine import Progress
@@ -140,11 +139,13 @@ class Input:
     @property
     def fields(self) -> Mapping[str, str]:
         """Our name -> the column that holds it. raises : UsageError"""
-        pairs = [text.partition("=") for text in self.field or ()]
-        for text, (name, equals, column) in zip(self.field or (), pairs, strict=True):
-            if not (name and equals and column):
+        columns = {}
+        for text in self.field or ():
+            name, _, column = text.partition("=")
+            if not (name and column):
                 raise UsageError(f"--field {text!r} is not NAME=COLUMN. Write it as in --field text=summary")
-        return {name: column for name, _, column in pairs}
+            columns[name] = column
+        return columns
 
 
 @Parameter(name="*", group="ladders")
@@ -251,15 +252,6 @@ class Judges(Opening):
     def models(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self.model or ("nano",)))
 
-    @contextmanager
-    def open_all(self, messages: Messages, *, alone: bool = True, dry_run: bool = False) -> Iterator["OpenJudges"]:
-        """The judges, each to be opened when it is asked, and one progress bar for them.
-
-        alone : as of the method of the scores; where it is not, all rows are held at once, and that is said
-        """
-        with ExitStack() as bars:
-            yield OpenJudges(self, messages, bars, alone=alone, dry_run=dry_run)
-
 
 @Parameter(name="*", group="model")
 @dataclass(frozen=True, kw_only=True)
@@ -269,24 +261,17 @@ class JudgeOptions(Opening):
     model: Annotated[str, Parameter(help=JUDGE)] = "nano"
 
 
-KB_OF_A_QUESTION = 2.6
-"""Memory that a comparison with a rung takes until the scores are written: measured with anchored scores of 5 000
-and 20 000 recorded rows on ladders of five rungs."""
-
-NOTABLE_MB = 100
-
-
-class OpenJudges:
-    """The judges of one command: each is opened when it is asked, and closed afterwards.
+class OpenJudges(ExitStack):
+    """The judges of one command, each opened when it is asked, and closed afterwards; and one progress bar for them.
 
     judges : by name. cost : lines on what was asked so far, as Watched.cost
     """
 
-    def __init__(self, options: Judges, messages: Messages, bars: ExitStack, *, alone: bool, dry_run: bool) -> None:
+    def __init__(self, options: Judges, messages: Messages, *, dry_run: bool) -> None:
+        super().__init__()
         self.cost: list[str] = []
-        self._alone = alone
         self.judges = {model: self._open(options, model, messages, dry_run) for model in options.models}
-        self._messages, self._bars = messages, bars
+        self._messages = messages
         self._engine: Watched | None = None
         self._show: Progress | None = None
 
@@ -301,15 +286,9 @@ class OpenJudges:
         """Before questions are asked: so many; None: some of many that nobody has counted."""
         assert self._engine is not None
         self._engine.expected = n_questions
-        megabytes = (n_questions or 0) * KB_OF_A_QUESTION / 1000
-        if not self._alone and megabytes >= NOTABLE_MB:
-            self._messages.note(
-                f"scores without a scale follow from all texts together: all rows are held at once, in about "
-                f"{megabytes:,.0f} MB. Fit a scale to some of them (--save-scale), and place the others on it (--scale)"
-            )
         if n_questions is not None or self._show is None:
-            self._bars.close()
-            self._show = self._bars.enter_context(self._messages.bar(n_questions, "questions"))
+            self.close()
+            self._show = self.enter_context(self._messages.bar(n_questions, "questions"))
 
     def progress(self, n_questions: int) -> None:
         """So many more questions were answered."""

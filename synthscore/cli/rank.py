@@ -16,11 +16,9 @@ from ..ranking import rank as rank_sets
 from ..ranking.methods import DEBIAS, RESAMPLES, STDERR, method_of
 from ..ranking.sets import JUDGE
 from .compare import ComparingOptions
-from .exits import ERROR, INCOMPLETE, OK, UsageError, usage
-from .jury import jury_lines
-from .messages import Messages
+from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, counted, reasons, spaced, usage
 from .options import FileIn, Input, Judges, RowsIn, RowsOut, Seed
-from .talk import counted, reasons, spaced
+from .score import jury_lines
 
 By = Annotated[
     list[str] | None,

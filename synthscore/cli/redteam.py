@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 
 from ..judging.asking import Asking
-from .exits import ERROR, INCOMPLETE, OK, UsageError
-from .messages import Messages
+from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, counted, reasons, table
 from .options import AskingOptions, DryRun, JudgeOptions, OneAttribute, OneTask, Output, Positive, Share
-from .scoring import ScoringOptions
-from .talk import counted, reasons, table
+from .score import ScoringOptions
 
 DEFAULT = "data/references/curated/first24"
 
@@ -94,9 +92,9 @@ def redteam(
     beyond = [] if at_most is None else report.beyond(at_most)
     if beyond:
         print(f"\nMore than {_percent(at_most or 0)} of the texts are raised by: {', '.join(beyond)}.")
-    asked = [f"{counted(len(report.canaries), 'rung')}, {counted(len(report.attacks), 'attack')}"]
+    asked = f"{counted(len(report.canaries), 'rung')}, {counted(len(report.attacks), 'attack')}"
     unscored = [f"{counted(len(report.reasons), 'text')} unscored:", *reasons(report.reasons)] if report.reasons else []
-    messages.note(*asked, *unscored, *engine.cost, signature=str(report.signature))
+    messages.note(asked, *unscored, *engine.cost, signature=str(report.signature))
     return ERROR if beyond else INCOMPLETE if report.reasons else OK
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from collections import Counter
 
 from cyclopts import App
 
-from .exits import OK
-from .messages import Messages
+from .messages import OK, Messages, counted, table, visible
 from .options import OneAttribute, OneTask, Revision, Source
 from .references_check import check
 from .references_import import import_
-from .talk import counted, table, visible
 
 HELP = """
 Bring your own ladders, look at ladders, check them.
@@ -52,10 +49,9 @@ def list_(
     for task, attribute in named:
         ladders = found.filter(task=task, attribute=attribute)
         sizes = "/".join(map(str, ladders.lengths))
-        failed, writers = 0, Counter[str]()
-        for rung in (rung for ladder in ladders for rung in ladder.rungs):
-            failed += rung.status == "failed"
-            writers[str(rung.provenance.get("writer", "unknown"))] += 1
+        rungs = [rung for ladder in ladders for rung in ladder.rungs]
+        failed = sum(rung.status == "failed" for rung in rungs)
+        writers = dict.fromkeys(str(rung.provenance.get("writer", "unknown")) for rung in rungs)
         rows.append((task, attribute, len(ladders), sizes, failed, ", ".join(writers)))
     print(table(rows, ("task", "attribute", "ladders", "rungs each", "failed rungs", "written by")))
     for task in found.tasks if contexts else ():

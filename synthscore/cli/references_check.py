@@ -7,14 +7,13 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from .exits import INCOMPLETE, OK, UsageError
-from .messages import Messages, Watched
+from ..judging.asking import ProtocolName
+from .messages import INCOMPLETE, OK, Messages, UsageError, Watched, clip, counted, reasons, table
 from .options import Answering, Count, JudgeOptions, MoreRows, OneAttribute, OneTask, Revision, Source, given
-from .talk import clip, counted, reasons, table
 
 if TYPE_CHECKING:
     from ..checking.check import CheckedLadder, CheckReport
@@ -29,7 +28,7 @@ class RungJudging(Answering, JudgeOptions):
 
     no_judge: bool = False
     "look at the texts alone, and ask no model"
-    protocol: Literal["compare", "yes_no", "yes_no_two_sided", "choose"] = "compare"
+    protocol: ProtocolName = "compare"
     "how the judge is asked"
 
     @contextmanager
@@ -149,7 +148,8 @@ def _print_kinds(report: CheckReport, flagged: bool, title: str) -> None:
 
     times = report.counts(flagged)
     width = max((len(f"{n} x {kind}") for kind, n in times.items()), default=0)
-    print(f"\n{title}" if times else "", end="\n" * bool(times))
+    if times:
+        print(f"\n{title}")
     for kind, n in times.most_common():
         meaning, advice = MEANING[kind]
         where = sum(any(f.kind == kind and f.flagged == flagged for f in each.findings) for each in report.ladders)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from ..errors import InputError
-from .exits import INCOMPLETE, OK
 from .generate import look_at, now_holds
-from .messages import Messages
+from .messages import INCOMPLETE, OK, Messages, counted, reasons
 from .options import Input, OneAttribute, Output, RowsIn
-from .talk import counted, reasons
 
 
 def import_(

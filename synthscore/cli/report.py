@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from pathlib import Path
 
-from .exits import INCOMPLETE, OK
-from .messages import Messages
+from .messages import INCOMPLETE, OK, Messages, counted, reasons
 from .options import FileIn, Output
-from .talk import counted
 
 
 def report(
@@ -52,23 +49,17 @@ def report(
         context: whose ladder is shown (default: one with many texts, all of them scored)
         title: of the page (default: the name of the folder or file)
     """
-    from ..io.write import replacing
+    from ..io.write import write_whole
     from ..report import page, read_run, side_by_side
 
     read = partial(read_run, targets=targets, references=references, human=human)
     found = read(source) if other is None else side_by_side(read(source), read(other))
     html = page(found, title=title, min_score=min_score, context_id=context)
     data = html.encode("utf-8", "backslashreplace")  # an id may hold half a surrogate pair
-    if output == "-":
-        sys.stdout.buffer.write(data)
-    else:
-        folder = Path(source) if other is None and Path(source).is_dir() else Path()
-        path = Path(output) if output else folder / "report.html"
-        with replacing(path) as file:
-            file.write(data)
-        messages.note(f"{path}: {len(data) / 1000:.0f} kB, from {counted(len(found.files), 'file')}")
+    folder = Path(source) if other is None and Path(source).is_dir() else Path()
+    path = output or folder / "report.html"
+    write_whole(path, data)
+    messages.note(f"{path}: {len(data) / 1000:.0f} kB, from {counted(len(found.files), 'file')}")
     if found.left_out:
-        messages.note("left out while reading:", *(f"  {line}" for line in found.left_out[:5]))
-        if len(found.left_out) > 5:
-            messages.note(f"  and {len(found.left_out) - 5} more; the page has them")
+        messages.note("left out while reading:", *reasons(found.left_out))
     return INCOMPLETE if found.left_out else OK

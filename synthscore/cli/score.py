@@ -1,22 +1,143 @@
-"""`synthscore score`: targets -> scores."""
+"""`synthscore score`: targets -> scores. Its options and its words are also those of whatever scores."""
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy as np
 from cyclopts import Parameter
 
 from ..integrations import ScoresTo, Texts
 from ..judging.asking import Asking
-from .exits import ERROR, INCOMPLETE, OK, UsageError
-from .messages import Messages
-from .options import AskingOptions, DryRun, Input, Judges, Limit, On, OneShard, RowsIn, RowsOut
-from .scoring import MethodOptions, asked_line, judge_lines, ladder_jury_lines, tell_drift
+from ..scoring.votes import SAME, Jury
+from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, counted, spaced, usage
+from .options import (
+    AskingOptions,
+    Count,
+    DryRun,
+    Input,
+    Judges,
+    Limit,
+    On,
+    OneShard,
+    OpenJudges,
+    Positive,
+    RowsIn,
+    RowsOut,
+    given,
+)
 
 if TYPE_CHECKING:
     from ..engine import Engine
+    from ..scoring.anchored import Scale
+    from ..scoring.ladder import Scoring
+    from ..scoring.method import Method
+    from ..scoring.run import Tally
+    from ..scoring.scorer import Counts
+
+
+@Parameter(name="*", group="scoring")
+@dataclass(frozen=True, kw_only=True)
+class ScoringOptions:
+    """How verdicts become scores."""
+
+    scoring: Literal["paper", "anchored"] = "paper"
+    "the paper's sum, or positions on the rung scale with errors, by a model of the judge"
+    samples: Positive | None = None
+    "with paper: score from so many labels drawn from the probabilities (default: from the exact probabilities)"
+    scale: str | None = None
+    "with anchored: file that --save-scale wrote; each text is placed alone (default: fitted to the texts at hand)"
+    save_scale: str | None = None
+    "with anchored: file to write the judge and ladders to, JSON"
+    seed: Count | None = None
+    "of --samples (default: 0)"
+    adaptive: bool = False
+    """with --scale and --min-score: ask about each text in rounds, until the rest of its ladder would hardly take its
+    score to the other side (docs/adaptive.md)"""
+
+    def make_scoring(self, min_score: float | None = None, alpha: float | None = None) -> Scoring:
+        """The scoring that the options name. min_score, alpha : what --adaptive is to make clear
+
+        raises : UsageError for options that do nothing together; InputError for a file that holds no scales
+        """
+        from ..scoring.anchored import Anchored
+        from ..scoring.anchored.adaptive import SameDecision, Sure
+        from ..scoring.paper import Paper
+
+        for option in given(self):
+            scoring = _SCORING_OF.get(option, self.scoring)
+            if scoring != self.scoring:
+                raise UsageError(f"{option} changes nothing without --scoring {scoring}. Leave it out, or add that")
+        if self.seed is not None and self.samples is None:
+            raise UsageError(f"--seed {self.seed} changes nothing without --samples N. Leave it out, or add that")
+        if self.save_scale and self.scale:
+            raise UsageError("--save-scale would write what --scale names. Leave one of them out")
+        if self.adaptive and not self.scale:
+            raise UsageError(
+                "--adaptive needs to know the judge and the ladders: --scoring anchored --scale FILE. Make the file "
+                "from some of the texts, asked in full: synthscore score SOME --scoring anchored --save-scale FILE"
+            )
+        if self.scoring == "paper":
+            with usage():
+                return Paper(self.samples, self.seed or 0)
+        if not self.adaptive:
+            return Anchored(self.scale)
+        if min_score is None:
+            raise UsageError("--adaptive needs a threshold, on one side of which each text is. Give --min-score X")
+        with usage():
+            stop = SameDecision(min_score) if alpha is None else Sure(min_score, alpha)
+        return Anchored(self.scale, stop=stop)
+
+
+@Parameter(name="*", group="scoring")
+@dataclass(frozen=True, kw_only=True)
+class MethodOptions(ScoringOptions):
+    """How texts get their scores."""
+
+    method: str = "ladder"
+    """how texts get their scores, NAME or NAME:OPTION=VALUE,...: ladder, place, decision-score, direct, g-eval, or one
+    that is installed (docs/methods.md); the other options here are of ladder. To order texts: rank --method"""
+
+    def make_method(
+        self,
+        asking: Asking,
+        min_score: float | None = None,
+        alpha: float | None = None,
+        *,
+        n_judges: int,
+        sharded: bool,
+    ) -> Method:
+        """The method that the options name.
+
+        n_judges : that score together. sharded : whether some of the contexts are scored alone
+        raises : UsageError for options that do nothing together; InputError; MethodError
+        """
+        from ..scoring.jury import require_fitted_errors
+        from ..scoring.scorer import make_method
+
+        own = [option for option in given(self) if option != "--method"]
+        if own and self.method.partition(":")[0] != "ladder":
+            raise UsageError(f"{own[0]} changes nothing with --method {self.method}. Leave one of them out")
+        method = make_method(self.method, self.make_scoring(min_score, alpha))
+        if not method.asks_pairs and (asking.both_orders or asking.protocol != Asking().protocol):
+            option = "--both-orders" if asking.both_orders else f"--protocol {asking.protocol}"
+            raise UsageError(f"{option} changes nothing with --method {self.method}, which compares no two texts")
+        if self.save_scale and n_judges > 1:
+            raise UsageError("--save-scale is of one judge, and several are named. Leave one of them out")
+        with usage():
+            if n_judges > 1:
+                require_fitted_errors(method)
+            if sharded:
+                method.require_alone()
+        return method
+
+
+_SCORING_OF = {"--samples": "paper", "--scale": "anchored", "--save-scale": "anchored"}
+"""Options that change nothing with another scoring."""
 
 
 def score(
@@ -73,13 +194,11 @@ def score(
         min_score: with --adaptive: the threshold
     """
     from ..integrations.formats import read_form, scores_to
+    from ..io.files import read_items
     from ..io.scores import score_row
-    from ..io.texts import read_items
     from ..io.write import write_rows
-    from ..scoring.anchored import Scales
-    from ..scoring.questions import find_questions, ladder_lengths
     from ..scoring.run import Tally, score_rows
-    from ..scoring.scorer import Scorer
+    from ..scoring.scorer import Scorer, find_questions, ladder_lengths
     from ..thresholds.rules import check_threshold
 
     if min_score is not None and not scoring.adaptive:
@@ -108,7 +227,7 @@ def score(
             for score, signature in part.scored:
                 yield score_row(score, signature, verdicts=verdicts)
 
-    with judge.open_all(messages, alone=method.alone, dry_run=dry_run) as asked:
+    with OpenJudges(judge, messages, dry_run=dry_run) as asked:
         if dry_run:
             deque(made(), maxlen=0)
             print(*asked.cost, sep="\n")
@@ -117,17 +236,121 @@ def score(
     statuses = tally.counts.statuses
     if not statuses and not shard:
         messages.warn(f"{targets} holds no rows")
-    if tally.leaning.words:
-        messages.warn(tally.leaning.words)
-    tell_drift(tally.drifts, messages)
-    if scoring.save_scale:
-        Scales(tally.scales).save(scoring.save_scale)
-    lines = [asked_line(asking, tally.counts)]
-    if statuses["unscored"]:
-        lines += ["unscored:", *tally.why_unscored.lines()]
-    lines += [*judge_lines(tally.scales), *ladder_jury_lines(tally.juries)]
-    messages.note(*lines, *asked.cost, signature=str(tally.signature))
+    tell_scores(tally, asking, scoring, asked, messages)
     if statuses["unscored"] == statuses.total() > 0:
         messages.warn("nothing could be scored")
         return ERROR
     return OK if statuses["ok"] == statuses.total() else INCOMPLETE
+
+
+# ------------------------------------------------------------------------------------------------- what is reported
+
+
+def tell_scores(
+    tally: Tally, asking: Asking, scoring: ScoringOptions, asked: OpenJudges, messages: Messages, *decided: str
+) -> None:
+    """What became of the rows, and of the judges' scales, which are saved where that is asked for.
+
+    decided : lines on what was made of the scores
+    """
+    from ..scoring.anchored import Scales
+
+    if scoring.save_scale:
+        Scales(tally.scales).save(scoring.save_scale)
+    if tally.leaning.words:
+        messages.warn(tally.leaning.words)
+    for drift in tally.drifts:
+        if drift.holds or drift.verdict == "unknown":
+            messages.note(drift.words)
+        else:
+            messages.warn(drift.words)
+    lines = [asked_line(asking, tally.counts)]
+    if tally.counts.statuses["unscored"]:
+        lines += ["unscored:", *tally.why_unscored.lines()]
+    lines += [*decided, *judge_lines(tally.scales)]
+    lines += jury_lines({(attribute, f"{n} rungs"): jury for (_, attribute, n), jury in tally.juries.items()})
+    messages.note(*lines, *asked.cost, signature=str(tally.signature))
+
+
+def asked_line(asking: Asking, counts: Counts) -> str:
+    """What was asked and what came of it."""
+    factors = {"target": counts.n_targets, "attribute": counts.n_attributes, "rung": counts.n_rungs}
+    factors |= {"order": asking.n_orders, "side": asking.n_sides}
+    asked = counted(counts.n_questions, "question")
+    if counts.n_questions and math.prod(factors.values()) == counts.n_questions:
+        shown = [counted(n, noun) for noun, n in factors.items() if n > 1 or noun in ("target", "rung")]
+        asked = f"{' x '.join(shown)} = {asked}"
+    else:
+        asked = f"{counted(counts.n_targets, 'target')}, {counted(counts.n_attributes, 'attribute')}: {asked}"
+    if full := counts.n_full:
+        saved = f"{100 - 100 * counts.n_in_rounds / full:.0f} % saved"
+        asked += f", {spaced(counts.n_in_rounds)} of {spaced(full)} about texts ({saved})"
+    n_unscored = counts.statuses["unscored"]
+    found = f"{counts.statuses['ok']} scored" + f", {n_unscored} unscored" * (n_unscored > 0)
+    unmet = f"; the rule is not met by {counted(counts.n_unmet, 'score')} on which all was asked"
+    return f"{asked}; {found}{unmet * (counts.n_unmet > 0)}"
+
+
+def judge_lines(scales: Sequence[Scale]) -> Iterator[str]:
+    """What each judge is like, by the scales that it was fitted for."""
+    models = {scale.signature.part("model") for scale in scales}
+    for scale in scales:
+        judge = scale.judge
+        name = f"{scale.attribute}, {scale.n_rungs} rungs"
+        if len(models) > 1:
+            name = f"{scale.signature.part('model')}: {name}"
+        if why := scale.useless:
+            yield f"{name}: {why}"
+            continue
+        better, worse, similar = judge.probs(np.array(judge.position_bias))
+        ties = f"{100 * judge.probs(np.array(0.0))[2]:.0f} % similar for equal texts" if similar else "no ties"
+        bias = (
+            f"position bias {judge.position_bias:+.2f} nats (better {better:.2f}, worse {worse:.2f} for equal texts)"
+            if judge.bias_known
+            else "position bias not known (one order, no rungs against rungs), taken as 0"
+        )
+        shift, stretch, uneven = judge.rung_sd
+        yield f"{name}: judge tells {judge.discrimination:.2f} nats a rung, {ties}; {bias}"
+        yield (
+            f"  {judge.n_ladders} ladders: single rungs are off by {uneven:.2f}; their lengths differ by "
+            f"{100 * stretch:.0f} %, or the judge's sharpness by {100 * judge.sharpness_sd:.0f} % (texts tell one from "
+            f"the other to {100 * judge.sharpness_told:.0f} %, the rest is shared); what sets contexts apart: ladders "
+            f"{shift:.2f}, texts {judge.context_sd:.2f} rungs"
+            + ("" if judge.converged else "; the fit did NOT converge")
+        )
+        yield (
+            f"  correlation of the noise: {judge.pair_correlation:.2f} between answers about the same two texts, "
+            f"{judge.rung_correlation:.2f} between those about neighbouring rungs"
+        )
+        if scale.falling:
+            yield (
+                f"  the judge puts {scale.falling_words} upside down: look at these ladders (references check). "
+                "Texts are placed on them as they are seen"
+            )
+        rungs = judge.bias_sd / judge.discrimination
+        if scale.signature.part("orders") == "1" and rungs >= 0.1:
+            yield (
+                f"  the position bias differs by {judge.bias_sd:.2f} nats from text to text, in one order a score "
+                f"by {rungs:.2f} rungs: the errors count that, and --both-orders takes it out"
+            )
+
+
+def jury_lines(juries: Mapping[tuple[str, ...], Jury]) -> Iterator[str]:
+    """juries : by what they were asked on"""
+    for question, jury in juries.items():
+        n_judges = sum(map(len, jury.votes)) + len(jury.left_out)
+        named = ", ".join(" + ".join(vote) for vote in jury.votes)
+        about = f" on {'/'.join(question)}" if question else ""
+        yield f"a jury of {n_judges}{about}, with equal weights: {named}"
+        for vote in jury.votes:
+            if len(vote) > 1:
+                yield f"  {' and '.join(vote)} have one vote: their residuals correlate above {SAME:g}"
+        for name, reason in jury.left_out.items():
+            yield f"  {name} is left out: {reason}"
+        for name, words in jury.lacking.items():
+            yield f"  {name} {words}"
+        if len(jury.votes) == 2:
+            yield "  of two, nothing says which one errs: both count alike"
+        shown = [f"{one} and {other} {r:.2f}" for (one, other), r in jury.alike.items() if not math.isnan(r)]
+        if shown:
+            yield f"  correlation of residuals: {', '.join(shown)}"

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 from ..errors import StoreError
-from .exits import OK, UsageError
-from .messages import Messages
+from .messages import OK, Messages, UsageError, counted, table
 from .options import Positive, RowsOut
-from .talk import counted, table
 
 if TYPE_CHECKING:
-    from ..store.answers import Batch
+    from ..store.file import Batch
 
 HELP = """
 Look at stored answers, join them.
@@ -44,8 +42,7 @@ def info(*, file: File = None, messages: Messages = Messages()) -> int:
     Prints how large the store is, and a table of its answers by engine and kind: how many, how many of them are kept
     with their question, and the days of the first and the last (UTC).
     """
-    from ..store.answers import utc
-    from ..store.file import FORMAT, Store
+    from ..store.file import FORMAT, Store, utc
 
     with Store(file, create=False) as opened:
         batches, size = opened.batches(), opened.size_bytes

@@ -52,10 +52,8 @@ def _renamed(words: Sequence[str], name: Name, new: str) -> str:
 def _other_name(name: Name, options: Sequence[Name], rng: Generator) -> str:
     """A name of the same kind that shares no word with this one."""
     if name.kind in ("month", "day"):
-        whole = word_list("months") if name.kind == "month" else word_list("days")
-        return pick(rng, [word for word in whole if word.lower() != name.text.lower()])
-    own = set(name.text.lower().split())
-    options = [other for other in options if not own & set(other.text.lower().split())]
+        return pick(rng, [word for word in word_list(f"{name.kind}s") if word.lower() != name.text.lower()])
+    options = [other for other in options if not name.words & other.words]
     fitting = [other.text for other in options if other.kind == name.kind]
     if not fitting and name.kind in ("place", "other"):
         fitting = [other.text for other in options if other.kind in ("place", "other")]
@@ -92,8 +90,7 @@ def swapped_roles(text: str, rng: Generator, material: Material) -> str:
         listed = all(word in ("and", "or", ",", "&", "the") for word in between)
         joined = listed or (len(between) == 1 and between[0] in word_set("stopwords"))
         ends = any(re.search(r"[.!?]$", word) for word in words[left.start : right.start])
-        same = set(left.text.lower().split()) & set(right.text.lower().split())
-        of_a_kind = left.kind == right.kind and not (joined or ends or same)
+        of_a_kind = left.kind == right.kind and not (joined or ends or left.words & right.words)
         apart = right.start > left.end and left.text != right.text
         return apart and (of_a_kind or (left.kind, right.kind) == ("other", "place"))
 
@@ -108,8 +105,7 @@ def dangling_reference(text: str, rng: Generator, material: Material) -> str:
     first: dict[str, Name] = {}
     for name in names(text, _known(material)):
         after_the = words[name.start - 1] in ("The", "the")
-        opens = starts_sentence(words, name.start) or after_the
-        if name.kind == "other" and opens and starts_sentence(words, name.start - after_the):
+        if name.kind == "other" and starts_sentence(words, name.start - after_the):
             first.setdefault(name.text.split()[-1].lower(), name)
     name = pick(rng, list(first.values())[:2])
     pronoun = _pronoun(text)
@@ -139,13 +135,11 @@ def _pronoun(text: str) -> str:
 def number_changed(text: str, rng: Generator, material: Material) -> str:
     groups = (word_list("number_words"), word_list("big_numbers"), word_list("ordinals"))
 
-    def change(words: list[str], i: int) -> None:
-        match = NUMBER.search(words[i])
-        if match:
-            words[i] = words[i][: match.start()] + _other_number(match.group(0), rng) + words[i][match.end() :]
-        else:
-            group = next(group for group in groups if bare(words[i]) in group)
-            words[i] = put(words[i], pick(rng, [word for word in group if word != bare(words[i])]))
+    def change(words: list[str], i: int) -> str:
+        if NUMBER.search(words[i]):
+            return NUMBER.sub(lambda match: _other_number(match.group(), rng), words[i], count=1)
+        group = next(group for group in groups if bare(words[i]) in group)
+        return put(words[i], pick(rng, [word for word in group if word != bare(words[i])]))
 
     spelled = {word for group in groups for word in group}
     return change_one(text, rng, lambda words, i: NUMBER.search(words[i]) or bare(words[i]) in spelled, change)
@@ -185,20 +179,20 @@ def _denial(words: Sequence[str], i: int) -> str:
 def negation(text: str, rng: Generator, material: Material) -> str:
     """A statement becomes its contrary: "not" or "never" put in or taken out, or a word replaced by its opposite."""
 
-    def change(words: list[str], i: int) -> None:
+    def change(words: list[str], i: int) -> str:
         how = _denial(words, i)
         word = words[i]
         if how == "add":
-            words.insert(i + 1, "not")
-        elif how == "never":
-            words.insert(i, "never")
-        elif how == "opposite":
+            return f"{word} not"
+        if how == "never":
+            return f"never {word}"
+        if how == "opposite":
             words[i] = put(word, word_map("antonyms")[core(word)])
             mend_articles(words, i)
-        elif word in ("not", "n't"):
-            del words[i]
-        else:
-            words[i] = put(word, {"can't": "can", "won't": "will"}.get(word.lower(), word[:-3]))
+            return words[i]
+        if word in ("not", "n't"):
+            return ""
+        return put(word, {"can't": "can", "won't": "will"}.get(word.lower(), word[:-3]))
 
     return change_one(text, rng, _denial, change)
 

@@ -201,7 +201,7 @@ def _plan(text: str, kinds: Sequence[str], rng: Generator, material: Material) -
     plan = tuple(path(text, small, GRADES))
     worst = plan[-1].text if plan else text
     original = word_pairs(text)
-    for made in path(worst, at_once, 1) if at_once else ():
+    for made in path(worst, at_once, 1):
         if _distance(original, made.text) > _distance(original, worst):
             return (*plan, made)
     return plan

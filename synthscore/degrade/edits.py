@@ -92,7 +92,7 @@ def put(word: str, new: str) -> str:
     """`new` in place of the word's letters; marks before and after, and a capital, are kept."""
     match = re.match(r"^(\W*)(.*?)(\W*)$", word, re.DOTALL)
     before, core, after = match.groups() if match else ("", word, "")
-    if core[:1].isupper() and not (core == "I" and len(core) == 1):
+    if core[:1].isupper() and core != "I":
         new = new[:1].upper() + new[1:]
     return before + new + after
 
@@ -108,20 +108,23 @@ def change_one(
     text: str,
     rng: Generator,
     fits: Callable[[list[str], int], object],
-    change: Callable[[list[str], int], object],
+    change: Callable[[list[str], int], str],
 ) -> str:
-    """The text with one word changed, of those that fit. change : does it, in place"""
+    """The text with one word changed, of those that fit. change : gives what stands in its place, "" for nothing; it
+    may mend the words around it"""
     words = text.split()
-    change(words, pick(rng, [i for i in range(len(words)) if fits(words, i)]))
+    index = pick(rng, [i for i in range(len(words)) if fits(words, i)])
+    words[index] = change(words, index)
     return join(words)
 
 
 def exchange_one(text: str, rng: Generator, table: Mapping[str, str], read: Callable[[str], str] = bare) -> str:
     """The text with one word exchanged by the table. read : a word as the table spells it"""
 
-    def change(words: list[str], i: int) -> None:
+    def change(words: list[str], i: int) -> str:
         words[i] = put(words[i], table[read(words[i])])
         mend_articles(words, i)
+        return words[i]
 
     return change_one(text, rng, lambda words, i: read(words[i]) in table, change)
 
@@ -131,10 +134,15 @@ def place(parts: Sequence[str], index: int, new: str, replace: bool) -> str:
     return join([*parts[: index + (not replace)], new, *parts[index + 1 :]])
 
 
-def stock(text: str, ready: Sequence[str], rng: Generator, share: float) -> str:
-    """A ready-made sentence between the sentences, or (a share of the times) in place of one of them."""
+def ready_made(name: str, text: str) -> list[str]:
+    """The sentences of a list of words.toml, in the look of the text."""
+    return [like(sentence, text) for sentence in word_list(name)]
+
+
+def stock(text: str, name: str, rng: Generator, share: float) -> str:
+    """A ready-made sentence of a list between the sentences, or (a share of the times) in place of one of them."""
     parts = sentences(text)
-    shown = {like(sentence, text): sentence for sentence in ready}
+    shown = ready_made(name, text)
     free = [sentence for sentence in shown if sentence not in parts]
     index = pick(rng, [i for i, part in enumerate(parts) if part not in shown])
     require(free)
@@ -154,7 +162,7 @@ def dropped_word(text: str, rng: Generator, material: Material) -> str:
         noun = words[i - 1] in ("the", "a", "an") and plain(words[i]) and words[i + 1] in word_list("prepositions")
         return words[i] in word_set("droppable") or noun
 
-    return change_one(text, rng, fits, lambda words, i: words.pop(i))
+    return change_one(text, rng, fits, lambda words, i: "")
 
 
 @edit
@@ -163,7 +171,7 @@ def doubled_word(text: str, rng: Generator, material: Material) -> str:
         text,
         rng,
         lambda words, i: words[i].isalpha() and words[i].lower() not in word_set("harmless"),
-        lambda words, i: words.insert(i + 1, words[i].lower()),
+        lambda words, i: f"{words[i]} {words[i].lower()}",
     )
 
 
@@ -197,8 +205,8 @@ def shuffled_window(text: str, rng: Generator, material: Material) -> str:
 def wrong_function_word(text: str, rng: Generator, material: Material) -> str:
     confused = word_map("confused")
 
-    def change(words: list[str], i: int) -> None:
-        words[i] = put(words[i], pick(rng, confused[words[i].lower()].split()))
+    def change(words: list[str], i: int) -> str:
+        return put(words[i], pick(rng, confused[words[i].lower()].split()))
 
     return change_one(text, rng, lambda words, i: words[i].isalpha() and words[i].lower() in confused, change)
 
@@ -235,10 +243,7 @@ def _wrong_form(words: Sequence[str], index: int) -> str:
 
 @edit
 def wrong_inflection(text: str, rng: Generator, material: Material) -> str:
-    def change(words: list[str], i: int) -> None:
-        words[i] = _wrong_form(words, i)
-
-    return change_one(text, rng, _wrong_form, change)
+    return change_one(text, rng, _wrong_form, _wrong_form)
 
 
 @edit
@@ -278,7 +283,7 @@ def stilted(text: str, rng: Generator, material: Material) -> str:
     try:
         return exchange_one(text, rng, word_map("stilted"))
     except NoPlaceError:
-        shown = [like(sentence, text) for sentence in word_list("stilted_closings")]
+        shown = ready_made("stilted_closings", text)
         require(not any(sentence in text for sentence in shown))
         return join([text, pick(rng, shown)])
 
@@ -298,9 +303,10 @@ def plain_words(text: str, rng: Generator, material: Material) -> str:
         bound = before in word_set("bound") or (before, word) == ("a", "little")
         return ornament and leads and not bound
 
-    def change(words: list[str], i: int) -> None:
+    def change(words: list[str], i: int) -> str:
         del words[i]
         mend_articles(words, i)
+        return words[i]  # the word after it
 
     return change_one(text, rng, fits, change)
 
@@ -309,5 +315,6 @@ def plain_words(text: str, rng: Generator, material: Material) -> str:
 def dropped_clause(text: str, rng: Generator, material: Material) -> str:
     found = [match.span() for clause in _CLAUSES for match in clause.finditer(text)]
     start, end = pick(rng, found)
-    require(text[:start] + text[end:])
-    return text[:start] + text[end:]
+    made = text[:start] + text[end:]
+    require(made)
+    return made

@@ -144,6 +144,10 @@ class Name:
     text: str
     kind: str  # month, day, people, place or other
 
+    @property
+    def words(self) -> set[str]:
+        return set(self.text.lower().split())
+
 
 @lru_cache(maxsize=1024)
 def names(text: str, known: str = "") -> tuple[Name, ...]:

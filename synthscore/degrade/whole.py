@@ -7,7 +7,7 @@ import re
 from numpy.random import Generator
 
 from .claims import NUMBER, content_word_replaced, entity_other_document, entity_same_document, number_changed
-from .edits import Material, NoPlaceError, about_as_long, edit, join, pick, place, require, shuffled, stock
+from .edits import Material, NoPlaceError, about_as_long, edit, join, pick, place, ready_made, require, shuffled, stock
 from .reading import centrality, content_words, like, sentences, word_list
 
 # ------------------------------------------------------------------------------------------------- order and selection
@@ -51,7 +51,7 @@ def repeated_sentence(text: str, rng: Generator, material: Material) -> str:
 
 def _foreign_sentences(material: Material, rng: Generator) -> list[str]:
     """Those of the first foreign text, in a random order, that has any of a usual length."""
-    for i in rng.permutation(len(material.foreign)) if material.foreign else ():
+    for i in rng.permutation(len(material.foreign)):
         whole = [re.sub(r"^[AB]: ", "", sentence) for sentence in sentences(material.foreign[i])]
         found = [part for part in whole if 4 <= len(part.split()) <= 32 and "|" not in part]
         if found:
@@ -98,7 +98,7 @@ def dropped_central_sentence(text: str, rng: Generator, material: Material) -> s
 
 @edit
 def generic_filler(text: str, rng: Generator, material: Material) -> str:
-    return stock(text, word_list("fillers"), rng, 0.7)
+    return stock(text, "fillers", rng, 0.7)
 
 
 # ------------------------------------------------------------------------------------------------- stories
@@ -118,14 +118,14 @@ def spoiled_ending(text: str, rng: Generator, material: Material) -> str:
 @edit
 def predictable_ending(text: str, rng: Generator, material: Material) -> str:
     parts = sentences(text)
-    shown = [like(ending, text) for ending in word_list("stock_endings")]
+    shown = ready_made("stock_endings", text)
     require(len(parts) > 1 and not any(part in shown for part in parts))
     return join([*(parts[:-1] if rng.random() < 0.7 else parts), pick(rng, shown)])
 
 
 @edit
 def dull_sentence(text: str, rng: Generator, material: Material) -> str:
-    return stock(text, word_list("dull_sentences"), rng, 0.85)
+    return stock(text, "dull_sentences", rng, 0.85)
 
 
 @edit
@@ -157,7 +157,7 @@ def _turns(text: str) -> list[str]:
 
 @edit
 def generic_reply(text: str, rng: Generator, material: Material) -> str:
-    shown = [like(reply, text) for reply in word_list("generic_replies")]
+    shown = ready_made("generic_replies", text)
     require(text not in shown)
     return pick(rng, shown)
 
@@ -215,6 +215,5 @@ def dropped_facts(text: str, rng: Generator, material: Material) -> str:
     if len(parts) > 1 and rng.random() < 0.4:
         del parts[index]
     else:
-        shown = [like(reply, text) for reply in word_list("generic_replies")]
-        parts[index] = about_as_long(rng, shown, len(parts[index].split()))
+        parts[index] = about_as_long(rng, ready_made("generic_replies", text), len(parts[index].split()))
     return join(parts)

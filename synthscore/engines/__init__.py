@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any
 
 from ..engine import Engine, Progress
@@ -23,11 +23,11 @@ if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & set(os.environ):
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
 _ENGINES = {  # by how a model's config says that it is to be read
-    "causal": (".tree.causal", "CausalEngine"),
-    "encoder-decoder": (".seq2seq", "Seq2SeqEngine"),
-    "isolated": (".isolated", "IsolatedEngine"),
-    "decision": (".decision", "DecisionEngine"),
-    "reward": (".reward", "RewardEngine"),
+    "causal": "tree.causal:CausalEngine",
+    "encoder-decoder": "seq2seq:Seq2SeqEngine",
+    "isolated": "isolated:IsolatedEngine",
+    "decision": "decision:DecisionEngine",
+    "reward": "reward:RewardEngine",
 }
 _LOADED = ("revision", "dtype", "device", "device_map", "max_tokens", "backend", "exact")
 _ADDRESS = re.compile(r"https?://")
@@ -51,7 +51,12 @@ def open_engine(name: str, **options: Any) -> Engine:
     if not kind:
         return _load(name, options)
     if kind == "recorded":
-        return _replay(name, rest, options)
+        if given := [f"{key} {value}" for key, value in options.items() if value is not None]:
+            what = f"cannot open {name!r} with {', '.join(given)}"
+            raise EngineError(f"{what}: its answers are given already. Leave that out", model=name)
+        from ..store.engine import RecordedEngine
+
+        return RecordedEngine(rest)
     from .servers.decisions import WIRES
     from .servers.pool import ServerPool
 
@@ -86,18 +91,8 @@ def _load(name: str, options: dict[str, Any]) -> Engine:
         options = {"dtype": "float32", **options}
     from .loading import read_as  # imports torch
 
-    module, engine = _ENGINES[read_as(source)]
-    opened: Engine = getattr(import_module(module, __package__), engine).load(source, **options)
+    opened: Engine = resolve_name(f"{__package__}.{_ENGINES[read_as(source)]}").load(source, **options)
     return opened
-
-
-def _replay(name: str, file: str, options: Mapping[str, Any]) -> Engine:
-    if given := [f"{key} {value}" for key, value in options.items() if value is not None]:
-        what = f"cannot open {name!r} with {', '.join(given)}"
-        raise EngineError(f"{what}: its answers are given already. Leave that out", model=name)
-    from ..store.engine import RecordedEngine
-
-    return RecordedEngine(file)
 
 
 def _open_plugin(name: str, kind: str, rest: str, options: Mapping[str, Any], *, wires: Iterable[str]) -> Engine:
@@ -114,7 +109,7 @@ def _open_plugin(name: str, kind: str, rest: str, options: Mapping[str, Any], *,
         )
     plugin: Any = plugins[kind]
     try:
-        engine = plugin(rest, **options)
+        engine: Engine = plugin(rest, **options)
     except SynthscoreError:
         raise
     except Exception as error:  # it is code of others, and may raise anything
@@ -124,8 +119,7 @@ def _open_plugin(name: str, kind: str, rest: str, options: Mapping[str, Any], *,
             model=name,
         ) from error
     require_kind(f"the engine of {name!r}", engine, Engine, "an engine (synthscore.engine.Engine)")
-    opened: Engine = engine
-    return opened
+    return engine
 
 
 def open_judge(judge: Engine | str, store: str | os.PathLike[str] | None = None, **options: Any) -> Engine:

@@ -17,7 +17,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_DECISION_MAPPING
 from ..engine import Answer, Answers, Capabilities, Kind, LabelAnswer, Progress, Question
 from ..errors import EngineError
 from .local import LocalEngine
-from .servers.decisions import typed_question
+from .servers.decisions import SystemOne
 
 
 class _WithOrWithoutHead:
@@ -62,9 +62,8 @@ class DecisionEngine(LocalEngine):
     def _decision(self, question: Question) -> tuple[Answer, int]:
         if question.prompt.prefill:
             raise EngineError(f"{self.name} decides: it cannot go on from {question.prompt.prefill!r}")
-        request = {"state": question.prompt.divided[0], "questions": {"0": typed_question(question)}}
         try:
-            prompts = self._pipeline.preprocess(request)
+            prompts = self._pipeline.preprocess(SystemOne().body([question]))
         except ValueError as error:
             raise EngineError(f"{self.name} cannot decide this: {error}") from error
         n_tokens = prompts["prompts"][0][0]["input_ids"].shape[-1]

@@ -19,9 +19,11 @@ A check at load compares them. Such a model's config.json has a part "synthscore
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -32,7 +34,6 @@ from transformers import AttentionInterface, AutoModelForMaskedLM
 
 from ..engine import Kind, Prompt
 from ..types import FloatArray, IntArray
-from .counts import Counted, SourceText, lean, says_of
 from .loading import choose_backend, disagreement
 from .local import LocalEngine, Questions, TokenIds, log_softmax
 from .tokens import PromptTokenizer
@@ -250,10 +251,6 @@ class ParagraphPlan:
         numbered = zip(self.paths[sequence], self.parts[sequence], strict=True)
         return tuple(paragraph for paragraph, part_of_it in numbered if part_of_it == part)
 
-    def tokens(self, sequence: int, part: int) -> IntArray:
-        """Indices of the tokens of one part of a sequence."""
-        return self.places(self.paragraphs_of(sequence, part))
-
     def places(self, paragraphs: Sequence[int]) -> IntArray:
         """Indices of the tokens of paragraphs."""
         ranges = [np.arange(self.starts[paragraph], self.starts[paragraph + 1]) for paragraph in paragraphs]
@@ -298,11 +295,10 @@ def plan(sequences: Sequence[npt.ArrayLike], marks: Marks) -> ParagraphPlan:
             kinds.append(int(part == 2))
         return places[key]
 
-    for index in sorted(range(len(cut)), key=lambda i: [part.tobytes() for part in cut[i][0]]):
-        paragraphs, parts = cut[index]
+    for index in _alike_together(cut):
         path: list[int] = []
         by_part: dict[int, list[int]] = defaultdict(list)
-        for paragraph, part in zip(paragraphs, parts, strict=True):
+        for part, paragraph in cut[index]:
             if part == CUE:
                 cues.append(index)  # behind all texts: then those of many prompts are side by side
                 break
@@ -312,14 +308,13 @@ def plan(sequences: Sequence[npt.ArrayLike], marks: Marks) -> ParagraphPlan:
             by_part[part].append(path[-1])
         paths[index] = tuple(path)
     for index in cues:
-        paragraphs, _ = cut[index]
-        paths[index] += (placed(paragraphs[-1], CUE, paths[index]),)
+        paths[index] += (placed(cut[index][-1][1], CUE, paths[index]),)
     sizes = np.array([len(text) for text in texts], dtype=np.int64)
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     numbers = np.repeat(np.arange(len(texts)), sizes)
     ids = np.concatenate([np.arange(0), *texts])
     positions = np.arange(len(ids)) - starts[numbers]
-    parts_of_each = tuple(tuple(parts) for _, parts in cut)
+    parts_of_each = tuple(tuple(part for part, _ in pieces) for pieces in cut)
     is_second = np.array(kinds, dtype=np.int64)[numbers]
     return ParagraphPlan(
         ids=ids,
@@ -349,15 +344,15 @@ def chunks(sequences: Sequence[npt.ArrayLike], marks: Marks, max_tokens: int) ->
     held: set[tuple[int, bytes]] = set()  # what each part begins with, up to each of its paragraphs
     shared = b""
     n_tokens, most = 0, 0
-    for index in sorted(range(len(cut)), key=lambda i: [part.tobytes() for part in cut[i][0]]):
-        paragraphs, parts = cut[index]
+    for index in _alike_together(cut):
         begun: dict[int, bytes] = {}
         new: dict[tuple[int, bytes], int] = {}
-        for paragraph, part in zip(paragraphs, parts, strict=True):
+        for part, paragraph in cut[index]:
             if part != CUE:
                 begun[part] = begun.get(part, b"") + paragraph.tobytes()
                 new[part, begun[part]] = len(paragraph)
-        n_cue = len(paragraphs[-1]) if parts[-1] == CUE else 0
+        last_part, last = cut[index][-1]
+        n_cue = len(last) if last_part == CUE else 0
         if begun.get(SHARED, b"") != shared:
             held = set()  # texts that see something else are read anew
         n_new = sum(size for key, size in new.items() if key not in held) + n_cue
@@ -366,27 +361,186 @@ def chunks(sequences: Sequence[npt.ArrayLike], marks: Marks, max_tokens: int) ->
             n_tokens += n_new
         else:
             groups.append([index])
-            held, n_tokens = set(), sum(map(len, paragraphs))
+            held, n_tokens = set(), sum(len(paragraph) for _, paragraph in cut[index])
             most = max(max_tokens, 2 * n_tokens)
         held |= set(new)
         shared = begun.get(SHARED, b"")
     return groups
 
 
-def _cut(sequence: npt.ArrayLike, marks: Marks) -> tuple[list[IntArray], list[int]]:
-    """The paragraphs of a sequence, and what each of them is."""
+Pieces = list[tuple[int, IntArray]]
+"""The paragraphs of a sequence, each behind what it is."""
+
+
+def _alike_together(cut: Sequence[Pieces]) -> list[int]:
+    """Indices of sequences in an order in which those that begin alike are neighbours."""
+    return sorted(range(len(cut)), key=lambda index: [paragraph.tobytes() for _, paragraph in cut[index]])
+
+
+def _cut(sequence: npt.ArrayLike, marks: Marks) -> Pieces:
     ids = np.asarray(sequence, dtype=np.int64)
     if not len(ids):
         raise ValueError("a sequence is empty, expected one token or more")
     paragraphs = [part for part in np.split(ids, np.flatnonzero(ids == marks.end) + 1) if len(part)]
-    pieces: list[IntArray] = []
-    parts: list[int] = []
+    pieces: Pieces = []
     part = SHARED
     for n, paragraph in enumerate(paragraphs, 1):
         part = marks.text(paragraph) or part
-        if n == len(paragraphs) and 2 in parts and not marks.text(paragraph):
+        if n == len(paragraphs) and any(each == 2 for each, _ in pieces) and not marks.text(paragraph):
             part = CUE
-        cut = np.array_split(paragraph, -(-len(paragraph) // marks.longest))
-        pieces += cut
-        parts += [part] * len(cut)
-    return pieces, parts
+        pieces += [(part, piece) for piece in np.array_split(paragraph, -(-len(paragraph) // marks.longest))]
+    return pieces
+
+
+# -------------------------------------------------------------------------------------------- what words count for
+
+
+# What a reader who has a text and its source side by side would count: words, their pairs and the runs that the text
+# has in common with the source; no model, and no attribute. What counts are worth for an attribute, weights say
+# (Counted), which a model's config.json has.
+
+FUNCTION_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        a about after again all also an and any are as at be been before being both but by can could did do does for
+        from had has have he her here him his how i if in into is it its just may me more most my no nor not now of
+        off on once only or other our out over own s same she should so some such t than that the their them then
+        there these they this those through to too under until up us very was we were what when where which while
+        who whom why will with would you your
+        """,
+    )
+)
+NONE, FUNCTION, CONTENT, NUMBER = range(4)
+NEAR_THE_END = 40  # words of the source that count as its end
+MOST_PLACES = 50  # of a word pair in the source that are looked at: so time grows with the text alone
+COUNTS = (
+    "pairs held", "content held", "copied span", "longest run", "density of runs", "unsupported numbers",
+    "order of runs", "repeated pairs", "length", "closed", "pairs of the end", "place of runs",
+    "pairs apart",
+)  # fmt: skip
+
+SAYS = {1: ("better", "yes", "b"), -1: ("worse", "no", "a")}
+"""Labels that are for the second text, and for the first."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Vocabulary:
+    """kinds : uint8, shape (n_tokens,): NONE for what is no word, else its kind. closing : ids that close a text"""
+
+    kinds: npt.NDArray[np.uint8]
+    closing: frozenset[int]
+
+    @classmethod
+    def of(cls, tokenizer: Any) -> Vocabulary:
+        kinds = np.full(len(tokenizer), NONE, dtype=np.uint8)
+        for token, index in tokenizer.get_vocab().items():
+            word = token.removeprefix("##")
+            if word.isalnum():
+                kinds[index] = NUMBER if word[0].isdigit() else FUNCTION if token in FUNCTION_WORDS else CONTENT
+        return cls(kinds, frozenset(tokenizer.convert_tokens_to_ids([".", "!", "?", '"', "'"])))
+
+    def words(self, ids: IntArray) -> list[int]:
+        found: list[int] = ids[self.kinds[ids] != NONE].tolist()
+        return found
+
+
+class SourceText:
+    """What texts are held against, from its token ids."""
+
+    def __init__(self, ids: IntArray, vocabulary: Vocabulary) -> None:
+        self.vocabulary, self.words = vocabulary, vocabulary.words(ids)
+        self.known = frozenset(self.words)
+        self.places: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for place, pair in enumerate(pairwise(self.words)):
+            if len(self.places[pair]) < MOST_PLACES:
+                self.places[pair].append(place)
+        self.ending = frozenset(pairwise(self.words[-NEAR_THE_END:]))
+
+    def counts(self, text: IntArray) -> FloatArray:
+        """Of a text's token ids, in the order of COUNTS, float64. Shares are of its words, of its word pairs, or of its
+        words that are no function words; places and lengths are in words."""
+        words = self.vocabulary.words(text)
+        pairs = list(pairwise(words))
+        kinds = self.vocabulary.kinds
+        content = [word for word in words if kinds[word] != FUNCTION]
+        strange = [word for word in content if word not in self.known]
+        runs = self.runs(words)
+        sizes = np.array([size for size, _ in runs] or [0])
+        places = [place for _, place in runs]
+        forward = [later > sooner for sooner, later in pairwise(places)]
+        apart = [pair for pair in pairs if pair not in self.places and self.known.issuperset(pair)]
+        n, n_pairs = max(1, len(words)), max(1, len(pairs))
+        counts: dict[str, float] = {
+            "pairs held": sum(pair in self.places for pair in pairs) / n_pairs,
+            "content held": 1 - len(strange) / max(1, len(content)),
+            "copied span": sizes.max() / n,
+            "longest run": np.log1p(sizes.max()),
+            "density of runs": np.log1p((sizes**2).sum() / n),
+            "unsupported numbers": sum(kinds[word] == NUMBER for word in strange) / n,
+            "order of runs": float(np.mean(forward)) if forward else 0.0,
+            "repeated pairs": (len(pairs) - len(set(pairs))) / n_pairs,
+            "length": np.log(n),
+            "closed": len(text) > 0 and int(text[-1]) in self.vocabulary.closing,
+            "pairs of the end": sum(pair in self.ending for pair in pairs) / n_pairs,
+            "place of runs": float(np.mean(places)) / len(self.words) if places else 0.0,
+            "pairs apart": len(apart) / n_pairs,
+        }
+        return np.array([counts[name] for name in COUNTS], dtype=np.float64)
+
+    def runs(self, words: Sequence[int]) -> list[tuple[int, int]]:
+        """(length, place in the source) of the maximal runs of two or more words that the source holds, left to right:
+        at each word the longest one; where the source holds it twice, the first."""
+        found, at = [], 0
+        while at < len(words) - 1:
+            size, start = 1, 0
+            for place in self.places.get((words[at], words[at + 1]), ()):
+                n, most = 2, min(len(words) - at, len(self.words) - place)
+                while n < most and words[at + n] == self.words[place + n]:
+                    n += 1
+                if n > size:
+                    size, start = n, place
+            found += [(size, start)] * (size > 1)
+            at += size
+        return found
+
+
+class Counted:
+    """How far counts alone lean to one of two texts, by the attribute that is asked about.
+
+    A question's attribute is told by how its last shared paragraph begins; a question that begins otherwise has no
+    weights, and counts say nothing. It asks for the worse text where it holds the attribute's words for that.
+    """
+
+    def __init__(self, attributes: Sequence[dict[str, Any]], tokenizer: Any) -> None:
+        """attributes : {"begins": .., "worse": .., "weights": of COUNTS} of each"""
+
+        def ids(text: str) -> str:
+            return _spaced(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+        self.vocabulary = Vocabulary.of(tokenizer)
+        self._attributes = [(ids(one["begins"]), ids(one["worse"]), np.array(one["weights"])) for one in attributes]
+
+    def weights(self, question: IntArray) -> FloatArray | None:
+        """Of the attribute that a paragraph asks about, for the better text or (turned round) the worse."""
+        asked = _spaced(question.tolist())
+        for begins, worse, weights in self._attributes:
+            if asked.startswith(begins):
+                return -weights if worse in asked else weights
+        return None
+
+
+def says_of(tokenizer: Any) -> dict[int, list[int]]:
+    """The labels that are for the second text (1) and for the first (-1), as tokens."""
+    return {sign: tokenizer.convert_tokens_to_ids(list(labels)) for sign, labels in SAYS.items()}
+
+
+def lean(logits: torch.Tensor, leaning: torch.Tensor, says: Mapping[int, list[int]]) -> None:
+    """Add leanings, shape (n_sequences,), to logits, in place: half to the labels for the second text, and half off
+    those for the first."""
+    for sign, tokens in says.items():
+        logits[:, tokens] += sign / 2 * leaning[:, None].to(logits)
+
+
+def _spaced(ids: Sequence[int]) -> str:
+    return f" {' '.join(map(str, ids))} "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,7 +86,7 @@ def load(
     show_progress = hf_logging.is_progress_bar_enabled()
     hf_logging.disable_progress_bar()
     try:
-        with opened_gguf(source) if source.gguf else nullcontext("") as quantised:
+        with opened_gguf(source) as quantised:
             config = AutoConfig.from_pretrained(place, **source.arguments)
             tokenizer = AutoTokenizer.from_pretrained(place, **source.arguments)
             if dtype == "auto":
@@ -157,11 +156,9 @@ def computes_in_bfloat16(on_gpu: bool) -> bool:
 
 _DECISION_FILES = ("decision.json", "decision_config.json", "judge_config.json")
 
-ReadAs = Literal["causal", "encoder-decoder", "isolated", "decision", "reward"]
 
-
-def read_as(source: Source) -> ReadAs:
-    """How the config says that a model is to be read.
+def read_as(source: Source) -> str:
+    """How the config says that a model is to be read: causal, encoder-decoder, isolated, decision or reward.
 
     Causal also where the config names no kind that transformers knows, or there is none: `load` then says so. GGUF
     files are of causal models.
@@ -201,12 +198,14 @@ def dtype_name(model: Any) -> str:
 
 def max_length(config: Any, tokenizer: Any) -> int:
     """Tokens that the model takes: what its config says; else its tokenizer; else a million."""
-    text = config.get_text_config()
-    for name in ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "seq_length"):
-        value = getattr(text, name, None)
-        if isinstance(value, int) and value > 0:
-            return value
-    return int(min(tokenizer.model_max_length, 1_000_000))
+    names = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "seq_length")
+    return n_positions(config.get_text_config(), names) or int(min(tokenizer.model_max_length, 1_000_000))
+
+
+def n_positions(config: Any, names: Iterable[str]) -> int | None:
+    """The first of these entries of a config that is a number of tokens."""
+    values = (getattr(config, name, None) for name in names)
+    return next((value for value in values if isinstance(value, int) and value > 0), None)
 
 
 def stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:

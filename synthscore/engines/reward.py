@@ -56,5 +56,8 @@ class RewardEngine(LocalEngine):
         if not tokenizer.chat_template:
             return dict(tokenizer(prompt.text, text, split_special_tokens=True, return_tensors="pt", verbose=False))
         turns = [{"role": "user", "content": prompt.text}, {"role": "assistant", "content": text}]
-        how = {"tokenize": True, "return_dict": True, "return_tensors": "pt", "sanitize_control_tokens": True}
-        return dict(tokenizer.apply_chat_template(turns, **how))
+        return dict(
+            tokenizer.apply_chat_template(
+                turns, tokenize=True, return_dict=True, return_tensors="pt", sanitize_control_tokens=True
+            )
+        )

@@ -18,23 +18,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from transformers import AutoModelForSeq2SeqLM
 from transformers.modeling_outputs import BaseModelOutput
 
-from ..engine import Answer, Generation, Prompt, Sampling
+from ..engine import Answer, Prompt, Sampling
 from ..errors import EngineError, PromptTooLongError
 from ..types import FloatArray, IntArray
-from .loading import CHECK_TEXT, choose_backend, disagreement, stop_ids
+from .loading import CHECK_TEXT, choose_backend, disagreement, n_positions, stop_ids
 from .local import MAX_ROWS, MOST_LOGITS, NOT_NUMBERS, LocalEngine, Questions, Readings, TokenIds, chosen, log_softmax
 from .tokens import Boundary, Ids, LabelForms, PromptTokenizer
-from .tree.writing import batches, write
+from .tree.writing import batches, side_by_side, write
 
-Backend = Literal["padded", "single"]
-_BACKENDS: dict[Backend, str] = {"padded": "side by side", "single": "one at a time, which is slower"}
+_BACKENDS = {"padded": "side by side", "single": "one at a time, which is slower"}
 _ANY_LENGTH = 1_000_000
 
 
@@ -54,8 +53,13 @@ class Seq2SeqTokenizer(PromptTokenizer):
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
         config = model.config
-        self.max_decoder_length = _n_positions(getattr(config, "decoder", config), "max_decoder_position_embeddings")
-        super().__init__(tokenizer, _n_positions(getattr(config, "encoder", config), "max_encoder_position_embeddings"))
+
+        def most(part: str) -> int:
+            names = (f"max_{part}_position_embeddings", "max_position_embeddings")
+            return n_positions(getattr(config, part, config), names) or _ANY_LENGTH
+
+        self.max_decoder_length = most("decoder")
+        super().__init__(tokenizer, most("encoder"))
         trained = min(getattr(config, "n_positions", None) or tokenizer.model_max_length, _ANY_LENGTH)
         self.takes = "takes prompts of any length"
         if self.max_length < _ANY_LENGTH:
@@ -134,12 +138,6 @@ class Seq2SeqTokenizer(PromptTokenizer):
         return self.encode(prompt, len(added)), added, boundary
 
 
-def _n_positions(config: Any, own: str) -> int:
-    """Entries in a table of positions; a million, where there is none."""
-    values = (getattr(config, name, None) for name in (own, "max_position_embeddings"))
-    return next((value for value in values if isinstance(value, int) and value > 0), _ANY_LENGTH)
-
-
 def _check_length(what: str, ids: Ids | list[int], most: int, why: str) -> None:
     if len(ids) > most:
         message = f"the {what} has {len(ids)} tokens, expected at most {most}: {why}. Shorten it"
@@ -194,21 +192,19 @@ class Seq2SeqEngine(LocalEngine):
         for start, group in by_start.items():
             texts = [self.prompts.split(prompts[index])[0] for index in group]
             for batch in batches(texts, self._n_beside):
-                rows, beside = [group[index] for index in batch], [texts[index] for index in batch]
-                yield rows, self._texts(beside, start, sampling, [seeds[row] for row in rows])
-
-    def _texts(
-        self, prompts: Sequence[TokenIds], start: Ids, sampling: Sampling, seeds: Sequence[int]
-    ) -> list[Generation | Exception]:
-        limits = [min(sampling.max_new_tokens, self.prompts.max_decoder_length - len(start))] * len(prompts)
-
-        def made(**inputs: Any) -> list[Generation | Exception]:
-            return write(self.model, inputs, limits, sampling, seeds, self._stop_ids, self.prompts.decode)
-
-        texts: list[Generation | Exception] = self._run(
-            made, **_side_by_side(prompts), decoder_input_ids=torch.tensor([start] * len(prompts))
-        )
-        return texts
+                rows, n = [group[index] for index in batch], len(batch)
+                inputs = side_by_side([texts[index] for index in batch], left=False)
+                written = self._run(
+                    write,
+                    model=self.model,
+                    inputs={**inputs, "decoder_input_ids": torch.tensor([start] * n)},
+                    limits=[min(sampling.max_new_tokens, self.prompts.max_decoder_length - len(start))] * n,
+                    sampling=sampling,
+                    seeds=[seeds[row] for row in rows],
+                    stop_ids=self._stop_ids,
+                    decode=self.prompts.decode,
+                )
+                yield rows, written
 
     def _n_beside(self, n_tokens: int) -> int:
         return 1 if self.backend == "single" else min(MAX_ROWS, self.max_tokens // n_tokens)
@@ -237,7 +233,7 @@ class Seq2SeqEngine(LocalEngine):
 
     def _encode(self, texts: Sequence[TokenIds]) -> tuple[torch.Tensor, torch.Tensor | None]:
         """The encoder's states of texts side by side, shape (n_texts, n_tokens, d_model), and what is no padding."""
-        inputs = _side_by_side(texts)
+        inputs = side_by_side(texts, left=False)
         return self._run(self.model.get_encoder(), **inputs)[0], inputs["attention_mask"]
 
     def _decode(self, states: torch.Tensor, mask: torch.Tensor | None, texts: Sequence[IntArray]) -> torch.Tensor:
@@ -268,7 +264,7 @@ class Seq2SeqEngine(LocalEngine):
                 "Take a smaller max_tokens, dtype bfloat16, or a smaller model"
             ) from error
 
-    def _problem(self, backend: Backend) -> str:
+    def _problem(self, backend: str) -> str:
         """Why a backend must not be used with this model; "" if it may. Asks three texts of different lengths, each
         with two tokens of an answer."""
         ids = self.prompts.tokenizer(CHECK_TEXT, add_special_tokens=False)["input_ids"]
@@ -285,11 +281,3 @@ class Seq2SeqEngine(LocalEngine):
         groups = [texts] if backend == "padded" else [[text] for text in texts]
         found = torch.cat([self._decode(*self._encode(group), [answer] * len(group)) for group in groups])
         return disagreement(log_softmax(found[:, -3:]), log_softmax(plain[:, -3:]), self.model.dtype)
-
-
-def _side_by_side(texts: Sequence[TokenIds]) -> dict[str, Any]:
-    """Padded on the right, with a mask; without padding there is nothing to mask, and attention is faster."""
-    width = max(map(len, texts))
-    ids = np.stack([np.pad(text, (0, width - len(text))) for text in texts]).astype(np.int64)
-    mask = torch.arange(width) < torch.tensor([[len(text)] for text in texts])
-    return {"input_ids": torch.from_numpy(ids), "attention_mask": None if mask.all() else mask.long()}

@@ -25,8 +25,8 @@ from unittest.mock import patch
 from ..errors import EngineError
 from ..resources import cache_folder, resource
 
-EMBEDDED = {"nano": "data/nano"}
-"""Models that come with the package -> their folders in it."""
+EMBEDDED = {"nano": resource("data/nano")}
+"""Models that come with the package -> their folders."""
 
 EXPECTED = (
     "Expected 'nano', a folder with config.json, weights (safetensors) and tokenizer, a GGUF file, or a hub id "
@@ -55,7 +55,7 @@ class Source:
     def of(cls, name: str | Path, revision: str | None = None) -> Source:
         """raises : EngineError, where the name means nothing, or the weights are of a kind that is not read"""
         name = str(name)
-        path = resource(EMBEDDED[name]) if name in EMBEDDED else Path(name).expanduser()
+        path = EMBEDDED[name] if name in EMBEDDED else Path(name).expanduser()
         if name and path.is_dir():
             return _in_folder(path.resolve(), revision)
         if path.suffix == ".gguf" and path.is_file():
@@ -160,7 +160,11 @@ def _content_hash(files: Sequence[Path]) -> str:
 @contextmanager
 def opened_gguf(source: Source) -> Iterator[str]:
     """Inside, a GGUF file is parsed once, and without a progress bar: transformers does it for config, tokenizer and
-    weights, some seconds each time. Gives how its weights are quantised ("Q4_1"); it dequantises each."""
+    weights, some seconds each time. Gives how its weights are quantised ("Q4_1"); it dequantises each. "" for all other
+    models."""
+    if source.gguf is None:
+        yield ""
+        return
     if find_spec("gguf") is None:
         raise EngineError(
             f"cannot read {source.gguf}: GGUF files need the package gguf. pip install 'synthscore[gguf]'",

@@ -45,7 +45,6 @@ class LabelForms:
     boundary : "whole" if prompt and form were tokenised as one string; "separate" if, for any form, they could not be
     """
 
-    labels: tuple[str, ...]
     forms: tuple[tuple[Ids, ...], ...]
     boundary: Boundary
 
@@ -265,8 +264,6 @@ class PromptTokenizer:
         boundaries: set[Boundary] = set()
         forms: list[tuple[Ids, ...]] = []
         for label in labels:
-            if not label.strip():
-                raise LabelError(f"label {label!r} is empty, expected a word")
             distinct: dict[Ids, None] = {}
             for surface in (label, " " + label):
                 added, boundary = self._added(text, untrusted, ids, surface)
@@ -282,7 +279,7 @@ class PromptTokenizer:
             shortest = [form for form in distinct if not any(_begins(form, o) for o in distinct if o != form)]
             forms.append(tuple(shortest))
         check_distinct(labels, forms, lambda form: repr(self.spelled(form)))
-        return LabelForms(labels, tuple(forms), "separate" if "separate" in boundaries else "whole")
+        return LabelForms(tuple(forms), "separate" if "separate" in boundaries else "whole")
 
     def spelled(self, form: Ids) -> list[str]:
         return list(self.tokenizer.convert_ids_to_tokens(list(form)))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..types import FloatArray, IntArray
+from ..types import BoolArray, FloatArray, IntArray
 
 LEVEL = 0.95
 LEAST_CONTEXTS = 6
@@ -45,6 +45,19 @@ def index(names: Sequence[str]) -> IntArray:
     """The number of each name, shape (n,): names are numbered from 0 in the order in which they first occur."""
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
     return np.array([numbers[name] for name in names], dtype=np.int64)
+
+
+def all_equal(values: FloatArray, names: Sequence[str]) -> BoolArray:
+    """Whether all values of a text's context are equal, shape (n,); NaN is no value.
+
+    values : shape (n,). names : the context of each
+    """
+    context = index(names)
+    low, high = np.full(len(context), np.inf), np.full(len(context), -np.inf)
+    np.fmin.at(low, context, values)
+    np.fmax.at(high, context, values)
+    equal: BoolArray = low == high
+    return equal[context]
 
 
 def spread(

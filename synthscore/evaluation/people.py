@@ -10,10 +10,10 @@ from itertools import compress
 import numpy as np
 
 from ..errors import InputError
-from ..types import BoolArray, FloatArray, IntArray
+from ..types import FloatArray, IntArray
 from .agreement import LeaveOneOut, Level, measure
 from .correlation import Statistic
-from .intervals import index, mean_without, spread
+from .intervals import all_equal, mean_without, spread
 from .ratings import Ratings
 
 
@@ -172,7 +172,7 @@ def _one_against_others(several: _SeveralRatings, level: Level, statistic: Stati
     """
     left_out = np.zeros(len(several.single), dtype=bool)
     if level == "per_context":
-        left_out = _in_context_of_equal_means(several)
+        left_out = all_equal(_mean_of_known(several.single), several.contexts)
     correlations = []
     for column in range(several.single.shape[1]):
         one = np.where(left_out, np.nan, several.single[:, column])
@@ -188,18 +188,6 @@ def _one_against_others(several: _SeveralRatings, level: Level, statistic: Stati
         )
         correlations.append(agreement)
     return [part for part in correlations if not np.isnan(part.agreement.value)]
-
-
-def _in_context_of_equal_means(several: _SeveralRatings) -> BoolArray:
-    """Whether all texts of a text's context have the same mean rating, shape (n_texts,)."""
-    context = index(several.contexts)
-    mean = _mean_of_known(several.single)
-    low = np.full(context.max() + 1, np.inf)
-    high = np.full(context.max() + 1, -np.inf)
-    np.minimum.at(low, context, mean)
-    np.maximum.at(high, context, mean)
-    equal: BoolArray = low == high
-    return equal[context]
 
 
 def _mean_of_known(rows: FloatArray) -> FloatArray:

@@ -24,12 +24,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import InputError
-from ..io.contexts import add_context, read_references, some_contexts
+from ..io.contexts import add_context, read_references
 from ..io.fields import Row, check_number, is_missing, parse_json, read_id, read_names, row_error, shorten, text_fault
-from ..io.files import Source, read_rows
+from ..io.files import Source, read_rows, some_contexts
 from ..io.write import plain, write_rows
 from ..signature import text_hash
-from ..types import Context, FloatArray, Score
+from ..types import Context, FloatArray, Score, grouped
 
 _TOLERANCE = 1e-6  # a mean and its ratings may differ by this: published means are rounded to 10 digits
 
@@ -288,9 +288,7 @@ class Found:
     @property
     def broken(self) -> tuple[str, ...]:
         """Lines: rows that could not be used, by the field that is wrong, each with its first."""
-        by_field: dict[str, list[InputError]] = {}
-        for error in self.errors:
-            by_field.setdefault(error.field or "row", []).append(error)
+        by_field = grouped((error.field or "row", error) for error in self.errors)
         return tuple(f"{len(errors)} of {self.n_rows} rows ({name}): {errors[0]}" for name, errors in by_field.items())
 
     @property

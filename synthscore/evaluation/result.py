@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import InputError
 from ..io.fields import parse_json
 from ..io.scores import Scores, score_row
-from ..io.write import plain, replacing, write_rows
+from ..io.write import plain, write_rows, write_whole
 from ..signature import text_hash
 from .agreement import LEVELS, Agreement, Difference, Level, check_names
 from .correlation import STATISTICS, Statistic
@@ -113,8 +113,7 @@ class Evaluation:
         for method in self.methods:
             write_rows(self._rows(method), _scores_file(folder, method))
         text = json.dumps(self.to_json(), indent=1, ensure_ascii=False, allow_nan=False)
-        with replacing(Path(folder) / FILE) as file:
-            file.write(text.encode() + b"\n")
+        write_whole(Path(folder) / FILE, text.encode() + b"\n")
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Evaluation:

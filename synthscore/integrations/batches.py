@@ -29,14 +29,15 @@ class ScoreBatch(Mount):
         ids, contexts = batch.get(self.context_id, nothing), batch.get(self.context, nothing)
         rows = [
             row_of(number, text, context_id=context_id, context=context)
-            for number, text, context_id, context in zip(range(1, len(texts) + 1), texts, ids, contexts, strict=True)
+            for number, (text, context_id, context) in enumerate(zip(texts, ids, contexts, strict=True), 1)
         ]
         scores = self.scores(rows)
-        columns: dict[str, Any] = dict(batch)
-        columns["synthscore"] = [score.value for score in scores]
-        columns["synthscore_status"] = [score.status for score in scores]
-        columns["synthscore_reason"] = [score.reason for score in scores]
-        return columns
+        return {
+            **batch,
+            "synthscore": [score.value for score in scores],
+            "synthscore_status": [score.status for score in scores],
+            "synthscore_reason": [score.reason for score in scores],
+        }
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_fingerprint": self.fingerprint}

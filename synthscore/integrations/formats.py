@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..io.fields import Row, make_row, row_error, shorten
+from ..io.fields import Row, make_row, read_item, row_error, shorten
 from ..io.files import Source, read_rows
-from ..io.texts import read_item
 from ..thresholds.labels import CHOSEN, DRAWN
 from ..types import Target
 from . import Labels, ScoresTo, Texts
@@ -116,10 +115,8 @@ def tasks(
     chosen = False
     for row in rows:
         item = read_item(row)
-        if isinstance(item.target, InputError):
-            raise item.target
+        texts_given.append((item.require_target(), item.context))
         assert isinstance(row, Row)
-        texts_given.append((item.target, item.context))
         chosen = chosen or row.has("synthscore")
     n_given, drawn = len(texts_given), "all"
     places: Sequence[int] = range(n_given)

@@ -41,10 +41,9 @@ class Reward(Mount):
         rows = [
             row_of(index, text, context_id=context_id, prompt=prompt)
             for index, (text, context_id, prompt) in enumerate(zip(texts, contexts, prompts, strict=True))
+            if not blank(text)
         ]
-        written = [index for index, text in enumerate(texts) if not blank(text)]
-        scores_of_written = self.scores([rows[index] for index in written]) if written else []
-        scores = dict(zip(written, scores_of_written, strict=True))
+        scores = {int(row["id"]): score for row, score in zip(rows, self.scores(rows), strict=True)}
         if log_extra is not None:
             words = {index: score.reason or score.status for index, score in scores.items()}
             log_extra("synthscore", [words.get(index, "empty") for index in range(len(texts))])

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from ..errors import InputError
-from ..signature import text_hash
 from ..types import Context, blank, encodable
 from .fields import Row, id_of_text, is_missing, read_id, read_list, read_text, recognised, row_error, shorten
-from .files import Source, each_row, good_rows, read_rows
+from .files import Source, each_row, read_rows
 
 T = TypeVar("T")
 
@@ -25,25 +24,10 @@ def read_contexts(
     """
     contexts: dict[str, Context] = {}
     errors: list[InputError] = []
-    rows = good_rows(read_rows(source, encoding=encoding, fields=fields), errors)
+    rows = read_rows(source, encoding=encoding, fields=fields)
     for _ in each_row(rows, lambda row: add_context(contexts, row), errors):
         pass
     return list(contexts.values()), errors
-
-
-def some_contexts(ids: Iterable[str], limit: int | None) -> frozenset[str]:
-    """So many of these ids of contexts, or all: those with the lowest hashes. Whoever has the same contexts gets the
-    same ones, in whatever order they come, and those of a lower limit are among them. raises : InputError below 1"""
-    if limit is None:
-        return frozenset(ids)
-    require_limit(limit)
-    return frozenset(sorted(set(ids), key=text_hash)[:limit])
-
-
-def require_limit(limit: int) -> None:
-    """raises : InputError for less than one context"""
-    if limit < 1:
-        raise InputError(f"cannot take {limit} contexts, expected 1 or more. Leave the limit out for all", value=limit)
 
 
 def add_context(known: MutableMapping[str, Context], row: Row) -> Context:

@@ -1,4 +1,5 @@
-"""Rows, what stands in their columns, and the targets that they hold: the one reader of ids, texts, numbers and flags.
+"""Rows, what stands in their columns, and the texts to judge that they hold: the one reader of ids, texts, numbers and
+flags, whichever way a row comes in.
 
 A value reads alike whatever file it comes from. Nothing stands in a column (`is_missing`) where it holds null, NaN or
 an empty text.
@@ -15,17 +16,18 @@ Whatever else stands there is an InputError with `source`, `row`, `field` and `v
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import math
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,6 +36,9 @@ from ..signature import text_hash
 from ..types import Target, blank, encodable
 
 MEND = "Mend or remove the row"
+Fields = Mapping[str, str]
+"""Our name -> the column of a source that holds it, where they differ."""
+
 _FORMULA = re.compile(r"'*(=|[@+-]\S.*[(|!])", re.DOTALL)
 _LOG = logging.getLogger(__name__)
 _USUAL = {
@@ -50,21 +55,58 @@ _FLAGS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a source. number : 1-based; the line of a JSONL file, the data row of any other."""
+    """One row of a source. number : 1-based; the line of a JSONL file, the data row of any other. line : of a JSONL
+    file, as it was read"""
 
     number: int
     values: Mapping[str, Any]
     source: str = "rows"
     fields: Mapping[str, str] = field(default_factory=dict)  # our name -> the source's column, where they differ
+    line: str = ""
 
     def has(self, name: str) -> bool:
         """Whether anything stands in the column."""
         return not is_missing(self.values.get(name))
 
 
-def row_number(row: Row | InputError) -> int:
-    """Its place in the source, from 1, whether or not it could be read."""
-    return row.number if isinstance(row, Row) else row.row
+@dataclass(frozen=True, slots=True)
+class RowBatch:
+    """Neighbouring rows of a source, and the Arrow `schema` of a source whose columns have types."""
+
+    rows: Sequence[Row | InputError]
+    schema: Any = None
+
+
+class Item(NamedTuple):
+    """One row of the input: the text that it holds to be judged, or the error that says why it holds none.
+
+    number : of the row in its source, from 1
+    id, context_id : of the text, as far as the row says them; else "row 7" and ""
+    task, attribute, context : what the columns of these names say, or ""
+    names_context : whether the row itself says its context's id, so that the id is not one made from a text
+    row : as it was read
+    """
+
+    number: int
+    target: Target | InputError
+    id: str
+    context_id: str = ""
+    task: str = ""
+    attribute: str = ""
+    context: str = ""
+    names_context: bool = True
+    row: Row | InputError = Row(0, {})
+
+    @property
+    def shard_key(self) -> str:
+        """What decides which shard the row belongs to: its context, or, where none is known, the row itself."""
+        return self.context_id or f"row {self.number}"
+
+    def require_target(self) -> Target:
+        """raises : InputError where the row holds none"""
+        if isinstance(self.target, InputError):
+            raise self.target
+        return self.target
 
 
 def is_formula(cell: str) -> bool:
@@ -87,7 +129,9 @@ def mappings(source: object) -> Iterable[object]:
     return source
 
 
-def make_row(number: int, values: object, name: str = "rows", fields: Mapping[str, str] = {}) -> Row | InputError:
+def make_row(
+    number: int, values: object, name: str = "rows", fields: Mapping[str, str] = {}, line: str = ""
+) -> Row | InputError:
     """The row, or why these values are none; a column that is renamed is nothing else."""
     if isinstance(values, InputError):
         return values
@@ -98,10 +142,16 @@ def make_row(number: int, values: object, name: str = "rows", fields: Mapping[st
             taken = {*fields, *fields.values()}
             renamed = {ours: values[theirs] for ours, theirs in fields.items() if theirs in values}
             values = {column: value for column, value in values.items() if column not in taken} | renamed
-        return Row(number, values, name, fields)
+        return Row(number, values, name, fields, line)
     hint = ". An array of rows goes into a file named .json" if isinstance(values, list) else ""
     message = f'{name} row {number}: it is {shorten(values)}, expected an object such as {{"text": "..."}}{hint}'
     return InputError(message, source=name, row=number, value=values)
+
+
+def make_batches(rows: Iterator[tuple[Any, ...]], size: int, name: str, fields: Fields) -> Iterator[RowBatch]:
+    """Batches of rows. rows : the number of each, what it holds, and its line if it has one"""
+    while batch := list(itertools.islice(rows, size)):
+        yield RowBatch([make_row(number, values, name, fields, *line) for number, values, *line in batch])
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,14 +314,12 @@ def read_number(row: Row, name: str, expected: str = "a number, or null where th
     return check_number(row, name, row.values.get(name), expected)
 
 
-def require_number(
-    row: Row, name: str, expected: str = "a number", *, finite: bool = True, remedy: str = MEND
-) -> float:
+def require_number(row: Row, name: str, expected: str = "a number", *, finite: bool = True) -> float:
     """As read_number, where there must be one."""
     value = row.values.get(name)
-    number = check_number(row, name, value, expected, finite=finite, remedy=remedy)
+    number = check_number(row, name, value, expected, finite=finite)
     if number is None:
-        raise row_error(row, name, value, f"{name} is {shorten(value)}, expected {expected}", remedy)
+        raise row_error(row, name, value, f"{name} is {shorten(value)}, expected {expected}", MEND)
     return number
 
 
@@ -311,11 +359,6 @@ def read_flag(row: Row, name: str, *, remedy: str = MEND) -> bool | None:
     return flag
 
 
-def read_target(row: Row, names: Mapping[str, Any]) -> Target:
-    """The target that a row holds, which is `recognised` already. names : its `target_names`. raises : InputError"""
-    return Target(text=read_text(row, "text", **names), **names)
-
-
 def target_names(row: Row) -> dict[str, Any]:
     """What identifies a row's target, whether or not its text is good: id, context_id, system.
 
@@ -331,6 +374,45 @@ def target_names(row: Row) -> dict[str, Any]:
     system = find_id(row, "system")
     target_id = find_id(row, "id") or f"{context_id}/{row.number if system is None else system}"
     return {"id": target_id, "context_id": context_id, "system": system}
+
+
+def read_item(row: Row | InputError, fields: Mapping[str, str] | None = None) -> Item:
+    """The item of one row. fields : our name -> the row's own column"""
+    if isinstance(row, InputError):
+        return Item(number=row.row, target=row, id=f"row {row.row}", row=row)
+    names: dict[str, Any] = {"id": f"row {row.number}", "context_id": ""}
+    target: Target | InputError
+    ours = make_row(row.number, row.values, row.source, fields) if fields else row
+    assert isinstance(ours, Row)
+    try:
+        ours = recognised(ours)
+        names = target_names(ours)
+        target = Target(text=read_text(ours, "text", **names), **names)
+    except InputError as error:
+        target = error
+    return Item(
+        number=row.number,
+        target=target,
+        id=names["id"],
+        context_id=names["context_id"],
+        task=_word(ours, "task"),
+        attribute=_word(ours, "attribute"),
+        context=_context(ours),
+        names_context=ours.has("context_id"),
+        row=row,
+    )
+
+
+def _word(row: Row, name: str) -> str:
+    value = row.values.get(name)
+    if isinstance(value, str):
+        return value.strip()
+    return "" if is_missing(value) else str(value)
+
+
+def _context(row: Row) -> str:
+    value = row.values.get("context")
+    return value.strip() if isinstance(value, str) else ""
 
 
 def parse_json(text: str, **how: Any) -> Any:

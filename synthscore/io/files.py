@@ -1,29 +1,25 @@
-"""Files of any format, folders, pipes and mappings to rows, in batches. Knows nothing of formats, or what rows mean.
+"""Rows of any source, files, folders, pipes and mappings, in batches; and the texts to judge that they hold.
 
 A row that cannot be read is handed on as an `InputError` between its good neighbours; only what makes a whole source
-unusable (missing, wrong encoding, no such format) is raised.
+unusable (missing, wrong encoding, no such format) is raised. `read_items` is the one reader of texts to judge: the
+command line, Python, other tools' mounts and `evaluate` all use it, so that a row is the same text with the same id, or
+fails for the same reason, whichever way it comes in.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import InputError
-from .fields import Row, mappings
-from .formats import (
-    RowBatch,
-    find_format,
-    list_formats,
-    make_batches,
-    parquet_tables,
-    read_jsonl,
-    table_batches,
-    unreadable,
-)
+from ..signature import text_hash
+from ..types import Target
+from .fields import Item, Row, RowBatch, make_batches, mappings, read_item, row_error
+from .formats import find_format, list_formats, parquet_tables, read_jsonl, table_batches, unreadable
 
 BATCH = 1024  # rows that are held at once
 
@@ -31,23 +27,24 @@ T = TypeVar("T")
 Source = str | os.PathLike[str] | Iterable[Mapping[str, Any]]
 """A file, folder or pipe of rows; or rows: mappings, a pandas DataFrame, a datasets.Dataset."""
 
-
-def good_rows(rows: Iterable[Row | InputError], errors: list[InputError]) -> Iterator[Row]:
-    """The rows that could be read; why others could not goes to the errors."""
-    for row in rows:
-        if isinstance(row, InputError):
-            errors.append(row)
-        else:
-            yield row
+Wanted = Callable[[str], bool]
+"""Whether the rows of a context are wanted, by its id."""
 
 
-def each_row(rows: Iterable[Row], read: Callable[[Row], T], errors: list[InputError]) -> Iterator[T]:
-    """What is read from each row; why others hold none goes to the errors."""
+def each_row(rows: Iterable[Row | InputError], read: Callable[[Row], T], errors: list[InputError]) -> Iterator[T]:
+    """What is read from each row; why others hold none, or could not be read, goes to the errors."""
     for row in rows:
         try:
+            if isinstance(row, InputError):
+                raise row
             yield read(row)
         except InputError as error:
             errors.append(error)
+
+
+def good_rows(rows: Iterable[Row | InputError], errors: list[InputError]) -> Iterator[Row]:
+    """The rows that could be read; why others could not goes to the errors."""
+    return each_row(rows, lambda row: row, errors)
 
 
 def read_rows(
@@ -101,3 +98,109 @@ def _folder_batches(path: Path, size: int, name: str, fields: dict[str, str]) ->
             raise unreadable(name, why, value=tuple(dataset))
         dataset = next(iter(dataset.values()))
     return table_batches(dataset.with_format("arrow").iter(size), name, fields)
+
+
+# ------------------------------------------------------------------------------------------------- texts to judge
+
+
+@dataclass(frozen=True, slots=True)
+class ItemBatch:
+    """Items of neighbouring rows, and the Arrow schema of a source whose columns have types."""
+
+    items: Sequence[Item]
+    schema: Any = None
+
+
+def read_items(
+    source: Source | Iterable[Target | Mapping[str, Any]],
+    *,
+    encoding: str = "utf-8",
+    fields: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    only: Wanted | None = None,
+) -> Iterator[ItemBatch]:
+    """Every row of a source, in its order, a batch at a time. The second row of one id and attribute is an error.
+
+    source : a file, folder or "-"; or rows: Targets, mappings, a pandas DataFrame, a datasets.Dataset
+    limit : only the rows of so many contexts (some_contexts), and those of which no context is known;
+        their rows are then held at once
+    only : of an item's `shard_key`, whether the row is wanted
+    raises : InputError for a source that cannot be read at all
+    """
+    batches = _read_all(source, encoding, fields)
+    if only is not None:
+        batches = _wanted(batches, only)
+    if limit is None:
+        return batches
+    some_contexts((), limit)  # or InputError, before anything is read
+    return _rebatched(_of_few_contexts(itertools.chain.from_iterable(batch.items for batch in batches), limit))
+
+
+def list_items(source: Source | Iterable[Target | Mapping[str, Any]]) -> list[Item]:
+    """As read_items, all of them at once. raises : as read_items"""
+    return [item for batch in read_items(source) for item in batch.items]
+
+
+def _read_all(source: Any, encoding: str, fields: Mapping[str, str] | None) -> Iterator[ItemBatch]:
+    """Remembers a 64-bit hash of each id, and the number of its row, so that millions of rows need little memory."""
+    first_rows: dict[int, int] = {}
+    for batch in read_batches(source, BATCH, encoding=encoding):
+        items = []
+        for row in batch.rows:
+            item = read_item(row, fields)
+            if isinstance(row, Row) and isinstance(item.target, Target):
+                first = first_rows.setdefault(hash((item.attribute, item.id)), item.number)
+                if first != item.number:
+                    seen = f"target id {item.id!r} was already used by row {first}"
+                    remedy = "Give each target an id of its own in a column named id"
+                    item = item._replace(target=row_error(row, "id", item.id, seen, remedy))
+            items.append(item)
+        yield ItemBatch(items, batch.schema)
+
+
+def _rebatched(items: Iterable[Item]) -> Iterator[ItemBatch]:
+    items = iter(items)
+    while chosen := list(itertools.islice(items, BATCH)):
+        yield ItemBatch(chosen)
+
+
+def _wanted(batches: Iterable[ItemBatch], only: Wanted) -> Iterator[ItemBatch]:
+    """The rows that are wanted, in batches of BATCH rows or some more.
+
+    The last batch may have no rows: its schema still says which columns there are.
+    """
+    waiting: list[Item] = []
+    schema = None
+    for batch in batches:
+        schema = batch.schema
+        waiting += [item for item in batch.items if only(item.shard_key)]
+        if len(waiting) >= BATCH:
+            yield ItemBatch(waiting, schema)
+            waiting = []
+    yield ItemBatch(waiting, schema)
+
+
+def _of_few_contexts(items: Iterable[Item], limit: int) -> list[Item]:
+    """The rows of `some_contexts`, in their order; those of twice as many contexts are held at a time."""
+    by_context: dict[str, list[Item]] = {}
+    for item in items:
+        by_context.setdefault(item.context_id, []).append(item)
+        if len(by_context) > 2 * limit:
+            by_context = _fewest(by_context, limit)
+    kept = itertools.chain.from_iterable(_fewest(by_context, limit).values())
+    return sorted(kept, key=lambda item: item.number)
+
+
+def _fewest(by_context: Mapping[str, list[Item]], limit: int) -> dict[str, list[Item]]:
+    taken = some_contexts(filter(None, by_context), limit)
+    return {name: items for name, items in by_context.items() if name in taken or not name}
+
+
+def some_contexts(ids: Iterable[str], limit: int | None) -> frozenset[str]:
+    """So many of these ids of contexts, or all: those with the lowest hashes. Whoever has the same contexts gets the
+    same ones, in whatever order they come, and those of a lower limit are among them. raises : InputError below 1"""
+    if limit is None:
+        return frozenset(ids)
+    if limit < 1:
+        raise InputError(f"cannot take {limit} contexts, expected 1 or more. Leave the limit out for all", value=limit)
+    return frozenset(sorted(set(ids), key=text_hash)[:limit])

@@ -11,12 +11,11 @@ import codecs
 import csv
 import gzip
 import io
-import itertools
 import os
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -24,24 +23,11 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from ..errors import InputError
-from .fields import Row, is_formula, make_row, parse_json, shorten
+from .fields import Fields, RowBatch, is_formula, make_batches, make_row, parse_json, shorten
 from .tables import write_csv, write_parquet
 
 Use = Literal["read", "write"]
-Fields = Mapping[str, str]
-"""Our name -> the column of a file that holds it, where they differ."""
-
 _LONGEST_FIELD = 1 << 26  # characters in a CSV field; the csv module stops at 131 072 unless told
-
-
-@dataclass(frozen=True, slots=True)
-class RowBatch:
-    """Neighbouring rows of a source, the `lines` of a JSONL file that they were read from, and the Arrow `schema` of a
-    source whose columns have types."""
-
-    rows: Sequence[Row | InputError]
-    lines: Sequence[str] = ()
-    schema: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,12 +108,6 @@ def _bad_row(name: str, number: int, why: str, line: int | None = None, **data: 
 # ------------------------------------------------------------------------------------------------- reading
 
 
-def make_batches(rows: Iterator[tuple[int, object]], size: int, name: str, fields: Fields) -> Iterator[RowBatch]:
-    """Batches of rows. rows : the number of each, and what it holds"""
-    while batch := list(itertools.islice(rows, size)):
-        yield RowBatch([make_row(number, values, name, fields) for number, values in batch])
-
-
 def read_jsonl(path: str, size: int, encoding: str, fields: Fields) -> Iterator[RowBatch]:
     """An object a line; a line that cannot be read costs itself alone. path : "-" for stdin"""
     name = "stdin" if path == "-" else path
@@ -136,10 +116,9 @@ def read_jsonl(path: str, size: int, encoding: str, fields: Fields) -> Iterator[
 
 def _line_batches(lines: Iterable[str], size: int, name: str, fields: Fields) -> Iterator[RowBatch]:
     """An object a line."""
-    numbered = ((number, line) for number, line in enumerate(lines, 1) if not line.isspace())
-    while batch := list(itertools.islice(numbered, size)):
-        rows = [make_row(number, _parsed(number, line, name), name, fields) for number, line in batch]
-        yield RowBatch(rows, [line for _, line in batch])
+    numbered = enumerate(lines, 1)
+    rows = ((number, _parsed(number, line, name), line) for number, line in numbered if not line.isspace())
+    return make_batches(rows, size, name, fields)
 
 
 def _parsed(number: int, line: str, name: str) -> object:

@@ -88,7 +88,7 @@ class Scores:
             and where there are none
         """
         scores: list[Score] = []
-        signatures: dict[Signature, Row] = {}
+        signatures: dict[Signature, None] = {}
         for row in read_rows(source):
             if isinstance(row, InputError):
                 raise row
@@ -96,7 +96,7 @@ class Scores:
                 continue
             score, signature = read_score(row)
             scores.append(score)
-            signatures.setdefault(signature, row)
+            signatures[signature] = None
         if len(signatures) != 1:
             attributes = ", ".join(dict.fromkeys(score.attribute for score in scores)) or "none"
             raise InputError(
@@ -108,9 +108,8 @@ class Scores:
 
 def score_row(score: Score, signature: Signature, *, verdicts: bool = False) -> dict[str, Any]:
     """One row: the score, its error, its details, and the signature that makes the number citable."""
-    row = {name: plain(getattr(score, name)) for name in ("id", "context_id", "attribute")}
-    row |= {"score": score.value, "stderr": score.stderr, "low": score.low, "high": score.high}
-    row |= {"n_comparisons": score.n_comparisons, "status": score.status, "reason": score.reason}
+    front = _COLUMNS[:-2]  # verdicts and signature stand behind the details
+    row = {name: getattr(score, "value" if name == "score" else name) for name in front}
     if clash := sorted({*_COLUMNS} & score.details.keys()):
         raise InputError(f"score {score.id!r}: details {clash} have the names of columns. Rename them", value=clash)
     row |= dict(score.details)
@@ -125,7 +124,7 @@ def one_scale(name: str, signatures: Iterable[Signature]) -> str:
     name : of the scores, for the error
     raises : InputError for several scales, on which numbers do not mean the same
     """
-    scales = list(dict.fromkeys(dict(signature.parts).get("scale", "") for signature in signatures))
+    scales = list(dict.fromkeys(signature.part("scale") for signature in signatures))
     if len(scales) > 1:
         seen = " and ".join(scale or "one that the signature does not name, as of rungs" for scale in scales)
         raise InputError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from ..errors import InputError
 from ..signature import text_hash
@@ -33,9 +32,4 @@ class Shard:
 
     def owns(self, context_id: str) -> bool:
         """Whether a context belongs to this shard; every machine, verb and order of rows gives the same answer."""
-        return _number(context_id) % self.count == self.index - 1
-
-
-@lru_cache(1 << 10)  # rows of a context stand near each other, as a rule
-def _number(context_id: str) -> int:
-    return int(text_hash(context_id)[-16:], 16)
+        return int(text_hash(context_id)[-16:], 16) % self.count == self.index - 1

@@ -82,7 +82,10 @@ def _same_file(one: str, other: str) -> bool:
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
-    """A file that appears whole or not at all."""
+    """A file that appears whole or not at all; "-" is stdout."""
+    if str(path) == "-":
+        write_stdout(data)
+        return
     with replacing(path) as file:
         file.write(data)
 

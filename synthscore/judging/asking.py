@@ -11,9 +11,9 @@ A rung, a real candidate and a reference written by a person are all just texts:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal
 
 import numpy as np
@@ -138,17 +138,22 @@ class Asking:
         """Questions about a pair."""
         return self.n_orders * self.n_sides
 
-    def signature(self, engine: Engine, templates: Templates) -> Signature:
-        """What verdicts depend on."""
-        rewarded = capabilities_of(engine).gives_rewards
-        template = "likelihood" if rewarded else self.template
-        return Signature.of(synthscore=__version__, **dict(engine.signature.parts)).with_(
-            template=f"{templates.name}/{template}@{templates.hash(template)}",
-            protocol=self.protocol,
-            labels=",".join(PROTOCOLS[self.protocol]),
-            orders=f"2,{LOG_ODDS}" if self.both_orders else 1,
-            **({"tau": "rungs"} if rewarded else {}),
-        )
+    def signature(self, engine: Engine, templates: Templates, **parts: Hashable) -> Signature:
+        """What verdicts depend on; and further parts."""
+        return _sign(self, engine.signature, capabilities_of(engine).gives_rewards, templates, **parts)
+
+
+@lru_cache(64)  # of each batch of rows, and of each text that is asked for by itself, it is the same
+def _sign(asking: Asking, judge: Signature, rewarded: bool, templates: Templates, **parts: Hashable) -> Signature:
+    template = "likelihood" if rewarded else asking.template
+    return Signature.of(synthscore=__version__, **dict(judge.parts)).with_(
+        template=f"{templates.name}/{template}@{templates.hash(template)}",
+        protocol=asking.protocol,
+        labels=",".join(PROTOCOLS[asking.protocol]),
+        orders=f"2,{LOG_ODDS}" if asking.both_orders else 1,
+        **({"tau": "rungs"} if rewarded else {}),
+        **parts,
+    )
 
 
 def ask(

@@ -43,7 +43,9 @@ class Rewards:
 
         asked : pair, and whether the first label stands for the lead of the reference instead
         """
-        self._read([place for place, _ in asked], len(asked), progress)
+        self._read([place for place, _ in asked])
+        if progress:
+            progress(len(asked))
         return Answers([self._answer(n_labels, self.places[place], turned) for place, turned in asked])
 
     def _answer(self, n_labels: int, place: Place, turned: bool) -> LabelAnswer | EngineError:
@@ -55,26 +57,16 @@ class Rewards:
             return error
         return LabelAnswer([-np.logaddexp(0, -ahead), -np.logaddexp(0, ahead), *[-np.inf] * (n_labels - 2)])
 
-    def _read(self, places: Sequence[int], n_asked: int, progress: Progress | None) -> None:
-        """Ask for what is missing. progress : is told of n_asked in all, as texts are read"""
+    def _read(self, places: Sequence[int]) -> None:
+        """Ask for what is missing."""
         needed: dict[tuple[Prompt, str], None] = {}
         for place in places:
             prompt, *texts = self.places[place]
             needed.update(dict.fromkeys((prompt, text) for text in (*texts, *self._rungs.get(prompt, ()))))
         missing = [each for each in needed if each not in self._found]
-        n_left = n_asked
-
-        def tell(n: int) -> None:
-            nonlocal n_left
-            n = min(n, n_left)
-            n_left -= n
-            if progress and n:
-                progress(n)
-
         prompts = [prompt for prompt, _ in missing]
         texts = [text for _, text in missing]
-        self._found.update(zip(missing, rewards(self.engine, prompts, texts, tell), strict=True))
-        tell(n_asked)
+        self._found.update(zip(missing, rewards(self.engine, prompts, texts), strict=True))
 
     def _reward(self, prompt: Prompt, text: str) -> float:
         """raises : EngineError, where it is missing; as _tau, where there is no scale"""

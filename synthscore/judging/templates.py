@@ -1,4 +1,7 @@
-"""Task + texts -> Prompt. Templates are Jinja, sandboxed and strict: an undefined name is an error, never empty.
+"""What prompts/ holds: task.toml -> Task, and Task + texts -> Prompt. A user's own task is a folder with a task.toml,
+maybe with templates.
+
+Templates are Jinja, sandboxed and strict: an undefined name is an error, never empty.
 
 A text from outside goes into a template as a value, once; it is never a template itself. A template set is a folder
 of files: `extreme` and `between` write a ladder; `compare` (better / worse / similar), `yes_no`, `choose` (A / B),
@@ -12,20 +15,81 @@ laid out as in 2303.16634, `rate_s1` and `rate_s2` as the two prompts of 2307.07
 from __future__ import annotations
 
 import hashlib
+import os
 from copy import copy
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from ..engine import Prompt
-from ..errors import TemplateError
-from ..resources import resource
+from ..errors import TaskError, TemplateError
+from ..resources import read_toml, resource
 from ..types import Attribute, Context, Task
 
+PROMPTS = resource("prompts")
 TEMPLATE_SETS = ("default", "paper")
+_REQUIRED = ("name", "context_noun", "text_noun", "texts_noun", "length")
+_OPTIONAL = ("facts_noun", "paper_context", "max_new_tokens", "words")
+
+
+def task_names() -> list[str]:
+    """The built-in tasks."""
+    return list(_built_in_tasks())
+
+
+def load_task(name: str | Path) -> Task:
+    """A built-in task by name, or a user's own by the path of its folder.
+
+    raises : TaskError for a name that is neither, a task.toml that does not parse, or a key that is missing or unknown.
+    """
+    if built_in := _built_in_tasks().get(str(name)):
+        return built_in
+    folder = Path(name)
+    file = folder / "task.toml"
+    if not os.path.isfile(file):  # also of a name that is longer than any file's
+        raise TaskError(
+            f"no task {str(name)!r}: it is neither one of {', '.join(task_names())} nor a folder with a task.toml",
+            task=str(name),
+        )
+    return _read_task(file, str(folder.resolve()))
+
+
+@cache
+def _built_in_tasks() -> dict[str, Task]:
+    return {file.parent.name: _read_task(file) for file in sorted(PROMPTS.glob("*/task.toml"))}
+
+
+def _read_task(file: Path, folder: str = "") -> Task:
+    """folder : where a user's own task keeps its templates"""
+    try:
+        table = read_toml(file)
+    except ValueError as error:
+        raise TaskError(f"{file} does not parse as TOML: {error}") from error
+    attributes = table.pop("attributes", None)
+    if not isinstance(attributes, dict):
+        raise TaskError(f"{file}: expected at least one [attributes.NAME] table")
+    _check_keys(table, _REQUIRED, _OPTIONAL, str(file))
+    made = {}
+    for name, fields in attributes.items():
+        _check_keys(fields, ("description", "more", "better", "worse"), (), f"{file} [attributes.{name}]")
+        made[name] = Attribute(name=name, **fields)
+    return Task(attributes=made, folder=folder, **table)
+
+
+def _check_keys(table: Any, required: tuple[str, ...], optional: tuple[str, ...], where: str) -> None:
+    if not isinstance(table, dict):
+        raise TaskError(f"{where}: expected a table, got {table!r}")
+    missing = [key for key in required if key not in table]
+    unknown = [key for key in table if key not in required + optional]
+    if missing or unknown:
+        raise TaskError(
+            f"{where}: missing {missing}, unknown {unknown}. It must have {', '.join(required)}"
+            + (f" and may have {', '.join(optional)}" if optional else "")
+        )
 
 
 class Templates:
@@ -186,7 +250,7 @@ class Templates:
     def _missing(self, name: str) -> TemplateError:
         return TemplateError(
             f"template set {self.name!r} has no {name}.jinja for task {self.task.name!r}. Looked in: "
-            f"{', '.join(self._folders)}. Copy one from {resource('prompts') / '_shared' / 'default'}",
+            f"{', '.join(self._folders)}. Copy one from {PROMPTS / '_shared' / 'default'}",
             template=name,
         )
 
@@ -205,9 +269,8 @@ def _pair(target: str, reference: str) -> dict[str, str]:
 def _folders(task: Task, templates: str | Path) -> list[str]:
     if str(templates) in TEMPLATE_SETS:
         roots = [Path(task.folder)] if task.folder else []
-        prompts = resource("prompts")
-        roots += [prompts / task.name / templates] if not task.folder else []
-        folders = [*roots, prompts / "_shared" / templates]
+        roots += [PROMPTS / task.name / templates] if not task.folder else []
+        folders = [*roots, PROMPTS / "_shared" / templates]
     else:
         folders = [Path(templates) / task.name, Path(templates)]
         if not Path(templates).is_dir():

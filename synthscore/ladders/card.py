@@ -7,23 +7,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..types import Ladder
+from ..types import Ladder, grouped
 from .release import DATA, SPLIT
 
 
-def card_text(
-    ladders: Sequence[Ladder],
-    references_hash: str,
-    *,
-    release: str = "",
-    licence: str = "",
-    description: str = "",
-) -> str:
+def card_text(ladders: Sequence[Ladder], references_hash: str, *, release: str, licence: str, description: str) -> str:
     """Markdown with the YAML head that `datasets.load_dataset` and the Hub read. Depends on its arguments alone."""
     import jinja2
 
@@ -61,9 +54,7 @@ def card_text(
 
 def _grouped(ladders: Sequence[Ladder], *names: str) -> list[tuple[tuple[Any, ...], list[Ladder]]]:
     """By these of their attributes, sorted."""
-    groups: dict[tuple[Any, ...], list[Ladder]] = defaultdict(list)
-    for ladder in ladders:
-        groups[tuple(getattr(ladder, name) for name in names)].append(ladder)
+    groups = grouped((tuple(getattr(ladder, name) for name in names), ladder) for ladder in ladders)
     return sorted(groups.items())
 
 
@@ -76,16 +67,18 @@ def _counted(group: Sequence[Ladder]) -> tuple[int, ...]:
 
 def _lengths(group: Sequence[Ladder], levels: Iterable[int]) -> list[str]:
     """Mean words by level."""
-    words: dict[int, list[int]] = defaultdict(list)
-    for rung in (rung for ladder in group for rung in ladder.usable):
-        words[rung.level].append(len(rung.text.split()))
-    return [f"{sum(words[level]) / len(words[level]):.0f}" if words[level] else "" for level in levels]
+    words = grouped((rung.level, len(rung.text.split())) for ladder in group for rung in ladder.usable)
+    return [f"{sum(words[level]) / len(words[level]):.0f}" if level in words else "" for level in levels]
 
 
 def _writers(ladders: Sequence[Ladder]) -> list[tuple[str, str, int, int]]:
-    made, failed = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-    for rung in (rung for ladder in ladders for rung in ladder.rungs):
-        by = str(rung.provenance.get("writer", "")), str(rung.provenance.get("model", ""))
-        made[by] += 1
-        failed[by] += rung.status == "failed"
-    return [(by[0] or "not stated", f"`{by[1]}`" if by[1] else "", made[by], failed[by]) for by in sorted(made)]
+    """Writer, model, rungs, and failed rungs."""
+    failed = grouped(
+        ((str(rung.provenance.get("writer", "")), str(rung.provenance.get("model", ""))), rung.status == "failed")
+        for ladder in ladders
+        for rung in ladder.rungs
+    )
+    return [
+        (writer or "not stated", f"`{model}`" if model else "", len(each), sum(each))
+        for (writer, model), each in sorted(failed.items())
+    ]

@@ -85,8 +85,7 @@ class DegradedWriter:
             return job.failed(f"damage of severity {severity:g} left nothing of the text", provenance)
         if _spaced(text) in taken:
             short = f"the text is too short for {job.n_rungs} rungs; ask for fewer (--rungs)"
-            reason = f"it is the same as another rung: {short}"
-            return job.failed(reason, provenance)
+            return job.failed(f"it is the same as another rung: {short}", provenance)
         taken.add(_spaced(text))
         return job.written(text, provenance)
 
@@ -100,14 +99,13 @@ def _good_text(context: Context, task: Task) -> tuple[str, str]:
     """(text, where it is from), or ("", why there is none)."""
     if context.references:
         return context.references[0].strip(), "reference"
-    if "summar" not in task.text_noun.lower():
-        why = f"a good {task.text_noun} cannot be taken from its {task.context_noun}"
-        return "", f"a reference is needed, in a column references: {why}"
-    central = _central_sentences(context.text)
-    if len(central) < 2:
+    why = f"a good {task.text_noun} cannot be taken from its {task.context_noun}"
+    if "summar" in task.text_noun.lower():
+        central = _central_sentences(context.text)
+        if len(central) > 1:
+            return " ".join(central), "central sentences"
         why = f"the {task.context_noun} has fewer than two sentences to take one from"
-        return "", f"a reference is needed, in a column references: {why}"
-    return " ".join(central), "central sentences"
+    return "", f"a reference is needed, in a column references: {why}"
 
 
 def _central_sentences(text: str) -> list[str]:

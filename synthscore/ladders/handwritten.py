@@ -28,7 +28,7 @@ from ..io.fields import (
     target_names,
 )
 from ..io.files import Source, read_rows
-from ..judging.tasks import load_task
+from ..judging.templates import load_task
 from ..signature import text_hash
 from ..types import Context, Ladder, Rung
 from .release import Key
@@ -93,10 +93,11 @@ def _ladder(key: Key, texts: Mapping[int, str], context: Context | None) -> Ladd
     task, context_id, attribute = key
     load_task(task).attribute(attribute)
     if context is None:
-        message = (
-            f"ladder {'/'.join(key)} lacks its context's text, which the judge is shown. Add a column context, or "
+        raise LadderError(
+            f"ladder {'/'.join(key)} lacks its context's text, which the judge is shown. Add a column context, or name "
+            "the file of contexts: --contexts FILE",
+            context_id=context_id,
         )
-        raise LadderError(f"{message}name the file of contexts: --contexts FILE", context_id=context_id)
     made = {"writer": WRITER, "context_sha256": text_hash(context.text)}
     last = max(len(texts) - 1, 1)
     rungs = tuple(
@@ -124,15 +125,16 @@ def _texts(row: Row) -> tuple[str, dict[int, str]]:
         rungs = [row.values[columns[level]] for level in sorted(columns)]
         while rungs and is_missing(rungs[-1]):
             rungs.pop()
-    there = f", but {', '.join(repr(row.fields.get(name, name)) for name in row.values)}"
     if not isinstance(rungs, Sequence) or isinstance(rungs, str) or not rungs:
-        remedy = "Give them as a list in rungs, as rung_1, rung_2, ..., or as a row each with level and text; where "
-        remedy += "columns have other names: --field rung_1=COLUMN --field rung_2=COLUMN --field context=COLUMN"
-        raise row_error(row, "rungs", rungs, f"there are no rungs{there}", remedy)
+        remedy = (
+            "Give them as a list in rungs, as rung_1, rung_2, ..., or as a row each with level and text; where "
+            "columns have other names: --field rung_1=COLUMN --field rung_2=COLUMN --field context=COLUMN"
+        )
+        seen = f"there are no rungs, but {', '.join(repr(row.fields.get(name, name)) for name in row.values)}"
+        raise row_error(row, "rungs", rungs, seen, remedy)
     name = "context_id" if row.has("context_id") or not row.has("id") else "id"
-    if name not in row.values and not {"context", "text"} & row.values.keys():
-        remedy = "Add a column context, or say which holds it: --field context=COLUMN"
-        raise row_error(row, "context", None, f"there is no context{there}", remedy)
+    if not {name, "text"} & row.values.keys():
+        require_column(row, "context")
     context_id = read_id(row, "context_id", name) if name in row.values else context_from_row(row).id
     one = (Row(row.number, {f"rung {level}": text}, row.source) for level, text in enumerate(rungs, 1))
     return context_id, {level: read_text(each, f"rung {level}") for level, each in enumerate(one, 1)}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..engine import Engine, Generation, Progress, Prompt, Question, Sampling
-from ..errors import InputError
+from ..errors import unusable
 from ..judging.templates import Templates
 from ..signature import text_hash
 from ..types import Rung, Task
@@ -44,11 +44,7 @@ class PromptedWriter:
         max_attempts: int = 5,
     ) -> None:
         if max_attempts < 1:
-            raise InputError(
-                f"max_attempts is {max_attempts}, expected at least 1: how often a rung is asked for. Raise it",
-                field="max_attempts",
-                value=max_attempts,
-            )
+            raise unusable("max_attempts", max_attempts, "at least 1: how often a rung is asked for", "Raise it")
         self.engine, self.templates, self.sampling = engine, templates, sampling
         self.seed, self.max_attempts = seed, max_attempts
 
@@ -110,9 +106,13 @@ class PromptedWriter:
             } | ({"stop": list(sampling.stop)} if sampling.stop else {})
             place = {"fraction": job.fraction, "parents": job.parents}
             key = hash_parts(subject(task, job) | made_from | place)
-            named = {"templates": str(self.templates), "template": template}
-            named["prompt_sha256"] = text_hash(prompt.text, prompt.prefill)
-            named |= {"context_sha256": text_hash(job.context.text), "key": key}
+            named = {
+                "templates": str(self.templates),
+                "template": template,
+                "prompt_sha256": text_hash(prompt.text, prompt.prefill),
+                "context_sha256": text_hash(job.context.text),
+                "key": key,
+            }
             asked.append((prompt, made_from | named))
         return asked
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import chain
@@ -19,13 +19,25 @@ from typing import Any
 from ..errors import LadderError, ReferencesError, require_kind
 from ..io.fields import shorten
 from ..io.write import replacing, write_whole
-from ..judging.tasks import load_task
+from ..judging.templates import load_task
 from ..signature import texts_hash
-from ..types import Ladder, context_key
+from ..types import Ladder, context_key, grouped
 from .card import card_text
-from .manifest import check_manifest, file_sha256, holds_ladders, read_about, write_manifest
 from .release import DATA, FORMAT, Key, ladder_rows, write_table
-from .tables import ClosedLadder, LadderFile, find_files, key_of, open_all, open_ladder, read_index
+from .tables import (
+    ClosedLadder,
+    LadderFile,
+    RowRun,
+    check_manifest,
+    file_sha256,
+    find_files,
+    holds_ladders,
+    key_of,
+    read_about,
+    read_index,
+    read_ladder,
+    write_manifest,
+)
 
 CARD = "README.md"
 
@@ -58,7 +70,7 @@ class References:
 
     def __iter__(self) -> Iterator[Ladder]:
         """All ladders in turn; few are in memory at a time. raises : ReferencesError as `find`"""
-        return map(open_ladder, self._index.values())
+        return map(_open_ladder, self._index.values())
 
     def __contains__(self, key: Key) -> bool:
         """Whether there is a ladder of this task, context and attribute."""
@@ -112,11 +124,7 @@ class References:
     @cached_property
     def _keys_by_text(self) -> dict[str, list[Key]]:
         """context_key of a context's text -> its ladders. Opens all ladders in turn."""
-        keys: dict[str, list[Key]] = {}
-        for ladder in self:
-            if ladder.context is not None:
-                keys.setdefault(context_key(ladder.context.text), []).append(key_of(ladder))
-        return keys
+        return grouped((context_key(ladder.context.text), key_of(ladder)) for ladder in self if ladder.context)
 
     # ------------------------------------------------------------------------------------------------- finding
 
@@ -139,7 +147,7 @@ class References:
         raises : ReferencesError as `find`
         """
         results = [self._look_up(*names) for names in wanted]
-        ladders = iter(open_all([result for result in results if not isinstance(result, LadderError)]))
+        ladders = iter(_open_all([result for result in results if not isinstance(result, LadderError)]))
         return [result if isinstance(result, LadderError) else next(ladders) for result in results]
 
     def find_by_text(self, text: str, attribute: str, task: str | None = None) -> Ladder:
@@ -149,7 +157,7 @@ class References:
             rungs; ReferencesError as `find`
         """
         keys = self._keys_by_text.get(context_key(text), ())
-        ladders = open_all([self._index[key] for key in keys if key[2] == attribute and task in (None, key[0])])
+        ladders = _open_all([self._index[key] for key in keys if key[2] == attribute and task in (None, key[0])])
         wanted = f"{'' if task is None else task + '/'}{attribute} for the context {shorten(text)}"
         tasks = sorted({ladder.task for ladder in ladders})
         if not ladders:
@@ -223,10 +231,8 @@ class References:
 
     def n_differing(self, ladders: Iterable[Ladder]) -> int:
         """How many of these stand here with other texts, for the same task, context and attribute."""
-        others = [ladder for ladder in ladders if key_of(ladder) in self]
-        held = open_all([self._index[key_of(ladder)] for ladder in others])
-        pairs = zip(held, others, strict=True)
-        return sum(one.hash != other.hash for one, other in pairs)
+        held = ((self._index.get(key_of(ladder)), ladder) for ladder in ladders)
+        return sum(one is not None and _open_ladder(one).hash != other.hash for one, other in held)
 
     # --------------------------------------------------------------------------------------------- load and save
 
@@ -251,7 +257,7 @@ class References:
             is_signed = check_manifest(path, release)
             for ladder in read_index(LadderFile(path, release)):
                 if not is_signed:
-                    open_ladder(ladder)  # raises
+                    _open_ladder(ladder)  # raises
                 first = index.setdefault(key_of(ladder), ladder)
                 if first is not ladder:
                     _require_equal(first, ladder)
@@ -312,6 +318,21 @@ def held_by(folder: str | os.PathLike[str]) -> References:
     return References.load(folder)
 
 
+def _open_ladder(ladder: Ladder | ClosedLadder) -> Ladder:
+    """raises : as read_ladder"""
+    return ladder if isinstance(ladder, Ladder) else read_ladder(ladder)
+
+
+def _open_all(ladders: Sequence[Ladder | ClosedLadder]) -> list[Ladder]:
+    """The ladders, in the order given; each file is read from its beginning to its end. raises : as read_ladder"""
+    opened = {id(ladder): _open_ladder(ladder) for ladder in sorted(ladders, key=_place)}
+    return [opened[id(ladder)] for ladder in ladders]
+
+
+def _place(ladder: Ladder | ClosedLadder) -> tuple[str, Sequence[RowRun]]:
+    return ("", ()) if isinstance(ladder, Ladder) else (ladder.file.name, ladder.runs)
+
+
 def _hashed_texts(ladder: Ladder) -> tuple[str, str, str]:
     """What of a ladder, besides its names, a set's hash depends on."""
     context = ladder.context
@@ -320,7 +341,7 @@ def _hashed_texts(ladder: Ladder) -> tuple[str, str, str]:
 
 def _require_equal(one: ClosedLadder, other: ClosedLadder) -> None:
     """raises : ReferencesError for two ladders of one name with other texts"""
-    if _hashed_texts(open_ladder(one)) != _hashed_texts(open_ladder(other)):
+    if _hashed_texts(_open_ladder(one)) != _hashed_texts(_open_ladder(other)):
         message = (
             f"{one.file.name} and {other.file.name} both hold a ladder {'/'.join(key_of(one))}, with other texts, "
             "expected one. Remove one of the two folders, or load them apart"

@@ -85,8 +85,7 @@ def write_table(rows: Iterable[dict[str, Any]], file: Any) -> None:
     columns = COLUMNS | PROVENANCE | {"extra": str}
     schema = pa.schema([(name, types[kind]) for name, kind in columns.items()])
     # A context is in every row of its ladders: a dictionary page that takes them all stores it once.
-    options = {"compression": "zstd", "dictionary_pagesize_limit": 64 << 20}
-    with pq.ParquetWriter(file, schema, **options) as writer:
+    with pq.ParquetWriter(file, schema, compression="zstd", dictionary_pagesize_limit=64 << 20) as writer:
         waiting = iter(rows)
         while group := list(islice(waiting, N_ROWS)):
             writer.write_table(pa.Table.from_pylist(group, schema))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..errors import InputError
 from ..io.files import read_rows
 from ..signature import text_hash
-from ..types import Ladder
+from ..types import Ladder, grouped
 from .references import References
 from .release import Key
 from .write import Draft
@@ -39,15 +39,16 @@ def read_findings(path: str) -> dict[Key, FaultyRungs]:
         if isinstance(row, InputError):
             raise row
         values = row.values
-        reasons: dict[int, list[str]] = {}
         try:
             key = (values["task"], values["context_id"], values["attribute"])
-            ladder_hash = values["ladder_hash"]
-            for finding in values["findings"]:
-                for level in finding["rewrite"] if finding["flagged"] else ():
-                    reasons.setdefault(level, []).append(f"{finding['kind']}: {finding['evidence']}")
+            reasons = grouped(
+                (level, f"{finding['kind']}: {finding['evidence']}")
+                for finding in values["findings"]
+                if finding["flagged"]
+                for level in finding["rewrite"]
+            )
             joined = {level: "; ".join(lines) for level, lines in reasons.items()}
-            faulty[key] = FaultyRungs(ladder_hash, joined)
+            faulty[key] = FaultyRungs(values["ladder_hash"], joined)
         except (KeyError, TypeError) as error:
             raise InputError(
                 f"{path} row {row.number}: it has {', '.join(values)}, which is no row of a check: expected task, "
@@ -77,9 +78,7 @@ def redraft(
     for draft in drafts:
         key = (task, draft.context.id, draft.attribute.name)
         name = "/".join(key)
-        ladder = None
-        if key in there:
-            ladder = there.find(draft.context.id, draft.attribute.name, task)
+        ladder = there.find(draft.context.id, draft.attribute.name, task) if key in there else None
         faults = faulty.get(key)
         if faults is None or not faults.reasons:
             due += [] if ladder else [draft]

@@ -1,4 +1,4 @@
-"""Files of ladders: first an index of their ladders, then the ladders that are asked for, one at a time.
+"""Files of a release: its manifest, an index of its ladders, and the ladders that are asked for, one at a time.
 
 The index holds no texts: memory follows from how many ladders a set has, not from how long they are. Of the texts, only
 those that were read last are kept.
@@ -6,6 +6,8 @@ those that were read last are kept.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import sys
@@ -18,9 +20,10 @@ from typing import Any, NamedTuple
 
 from ..errors import InputError, LadderError, ReferencesError
 from ..io.fields import parse_json
+from ..io.write import write_whole
 from ..signature import text_hash
 from ..types import Context, Ladder, Rung
-from .release import DATA, MAKE, NEEDED, PROVENANCE, Key
+from .release import DATA, FORMAT, MAKE, MANIFEST, NEEDED, PROVENANCE, Key
 
 INDEXED = ["task", "context_id", "attribute", "level"]
 REPEATED = ["context", "facts"]  # in every row of a context: each is held once
@@ -64,7 +67,8 @@ class LadderFile:
         import pyarrow.parquet as pq
 
         try:
-            with pq.ParquetFile(self.path, **how) as file:
+            # Reading ahead starts threads, whose heaps are 1 MB more; a local file is no faster by it.
+            with pq.ParquetFile(self.path, pre_buffer=False, **how) as file:
                 yield file
         except (pa.ArrowException, OSError) as error:
             remedy = "Make or download it again" if self.path.suffix == ".parquet" else MAKE
@@ -180,14 +184,9 @@ def read_index(file: LadderFile) -> list[ClosedLadder]:
 # ------------------------------------------------------------------------------------------------- ladders
 
 
-def open_ladder(ladder: Ladder | ClosedLadder) -> Ladder:
-    """The ladder itself. raises : ReferencesError where a text is not the one that was hashed, or the rows make no
-    ladder"""
-    return ladder if isinstance(ladder, Ladder) else _read_ladder(ladder)
-
-
 @lru_cache(N_KEPT_LADDERS)
-def _read_ladder(ladder: ClosedLadder) -> Ladder:
+def read_ladder(ladder: ClosedLadder) -> Ladder:
+    """raises : ReferencesError where a text is not the one that was hashed, or the rows make no ladder"""
     rows: list[dict[str, Any]] = []
     for run in ladder.runs:
         table = _read_group(ladder.file, run.group)
@@ -202,16 +201,6 @@ def _read_ladder(ladder: ClosedLadder) -> Ladder:
 @lru_cache(N_KEPT_GROUPS)
 def _read_group(file: LadderFile, group: int) -> Any:
     return file.read_group(group)
-
-
-def open_all(ladders: Sequence[Ladder | ClosedLadder]) -> list[Ladder]:
-    """The ladders, in the order given; each file is read from its beginning to its end. raises : as open_ladder"""
-    opened = {id(ladder): open_ladder(ladder) for ladder in sorted(ladders, key=_place)}
-    return [opened[id(ladder)] for ladder in ladders]
-
-
-def _place(ladder: Ladder | ClosedLadder) -> tuple[str, Sequence[RowRun]]:
-    return ("", ()) if isinstance(ladder, Ladder) else (ladder.file.name, ladder.runs)
 
 
 def rows_ladder(key: Key, rows: list[dict[str, Any]]) -> Ladder:
@@ -261,3 +250,74 @@ def _require_hash(row: Mapping[str, Any], column: str) -> None:
             f"rung {row['level']}: the {column} is not the one that was hashed. Make or download it again; if the "
             f"change is meant, empty {column}_sha256"
         )
+
+
+# ------------------------------------------------------------------------------------------------- manifest
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What manifest.json says; nothing if there is none that can be read."""
+    try:
+        manifest = parse_json((folder / MANIFEST).read_text(encoding="utf-8"))
+        json.dumps(manifest, ensure_ascii=False).encode()  # a ValueError for half a surrogate pair
+    except (OSError, ValueError):
+        return {}
+    return manifest if isinstance(manifest, dict) else {}
+
+
+def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
+    write_whole(folder / MANIFEST, (json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def check_manifest(file: Path, name: str) -> bool:
+    """Whether a manifest beside a file of ladders states the file's hash. raises : ReferencesError where that is
+    another, where the format is, or where the manifest cannot be read"""
+    if file.name != DATA or not file.with_name(MANIFEST).exists():
+        return False
+    manifest = read_manifest(file.parent)
+    hashes = manifest.get("sha256")
+    stated = hashes.get(DATA) if isinstance(hashes, dict) else None
+    problem = ""
+    if not manifest:
+        problem = f"its {MANIFEST} cannot be read"
+    elif manifest.get("format") != FORMAT:
+        problem = f"{MANIFEST} has format {manifest.get('format')!r}, expected {FORMAT}: install another synthscore"
+    elif stated and (found := file_sha256(file)) != stated:
+        problem = f"sha256 of {DATA} is {found}, {MANIFEST} says {stated}"
+    if problem:
+        remedy = f'Make or download it again; if the change is meant, take "sha256" out of {MANIFEST}'
+        raise ReferencesError(f"cannot load {name}: {problem}. {remedy}", source=name)
+    return bool(stated)
+
+
+def file_sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(1 << 20):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def holds_ladders(path: Path) -> bool:
+    """False for a folder that is not there, or empty, or that a first save was killed in. raises : ReferencesError"""
+    entries = path.iterdir() if path.is_dir() else ()
+    names = {entry.name for entry in entries if entry.name[0] != "." and entry.suffix != ".partial"}
+    if (path.exists() and not path.is_dir()) or (names - {MANIFEST} and DATA not in names):
+        message = f"cannot save ladders in {path}: it is there, and no references folder. Name a new one"
+        raise ReferencesError(message, source=str(path))
+    return DATA in names
+
+
+def read_about(folder: Path) -> dict[str, str]:
+    """Licence, description and release of a folder's ladders, which those that are added must not lose.
+
+    raises : ReferencesError, whose `source` is the manifest, where it is missing or cannot be read
+    """
+    manifest = read_manifest(folder)
+    if not manifest:
+        raise ReferencesError(
+            f"cannot add ladders to {folder}: its {MANIFEST} is missing or is no JSON object, expected the licence and "
+            "description of the ladders that are there. Put it back, or save all anew, with both and overwrite=True",
+            source=str(folder / MANIFEST),
+        )
+    return {name: str(manifest.get(name, "")) for name in ("release", "licence", "description")}

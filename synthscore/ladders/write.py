@@ -26,35 +26,26 @@ from .faults import Fault
 # ------------------------------------------------------------------------------------------------- the schedule
 
 
-@dataclass(frozen=True, slots=True)
-class RungStep:
-    """Write rung `level`; an extreme from the context alone, any other between its parents: a worse rung, a better."""
-
-    level: int
-    parents: tuple[int, ...] = ()
-
-
-def schedule(n_rungs: int) -> tuple[tuple[RungStep, ...], ...]:
-    """Which rung is written from which: the extremes 1 and N, then breadth-first midpoints, in waves.
+def schedule(n_rungs: int) -> list[list[int]]:
+    """In which order rungs are written: the extremes 1 and N, from the context alone, then waves of midpoints, each
+    between the two nearest levels of the waves before it, its parents.
 
         level = floor((worse + better) / 2)
 
-    returns : ceil(log2(N - 1)) + 1 waves. The parents of a step are in earlier waves, so a wave can be asked at once.
-        For N = 2^m + 1 every midpoint is exact and the ladders are nested. For other N a rung may be asked for as the
-        middle of a gap that its level does not halve (N = 4: rung 2 between 1 and 4).
+    returns : ceil(log2(N - 1)) + 1 waves of levels. A wave can be asked at once. For N = 2^m + 1 every midpoint is
+        exact and the ladders are nested. For other N a rung may be asked for as the middle of a gap that its level does
+        not halve (N = 4: rung 2 between 1 and 4).
     raises : LadderError for fewer than two rungs.
     source : arXiv:2509.05440. Its neighbours i-1 and i+1 are circular if read literally; halving is what works.
     """
     if n_rungs < 2:
         raise LadderError(f"cannot make a ladder of {n_rungs} rungs: expected at least 2, the worst and the best")
-    waves: list[tuple[RungStep, ...]] = [(RungStep(1), RungStep(n_rungs))]
-    gaps = [(1, n_rungs)]
-    while True:
-        gaps = [(worse, better) for worse, better in gaps if better - worse >= 2]
-        if not gaps:
-            return tuple(waves)
-        waves.append(tuple(RungStep((worse + better) // 2, (worse, better)) for worse, better in gaps))
-        gaps = [half for a, b in gaps for half in ((a, (a + b) // 2), ((a + b) // 2, b))]
+    waves = [[1, n_rungs]]
+    there = [1, n_rungs]
+    while middles := [(worse + better) // 2 for worse, better in pairwise(there) if better - worse > 1]:
+        waves.append(middles)
+        there = sorted(there + middles)
+    return waves
 
 
 # ------------------------------------------------------------------------------------------------- ladders
@@ -71,11 +62,11 @@ class Job:
     attribute: Attribute
     level: int
     n_rungs: int
-    worse: str = ""
-    better: str = ""
-    others: tuple[str, ...] = ()
-    first: int = 1
-    refused: tuple[Fault, ...] = ()
+    worse: str
+    better: str
+    others: tuple[str, ...]
+    first: int
+    refused: tuple[Fault, ...]
 
     @property
     def attempt(self) -> int:
@@ -174,16 +165,16 @@ class Draft:
     @property
     def missing(self) -> list[int]:
         """Levels that have no rung yet, coarse to fine."""
-        order = [step.level for wave in schedule(self.n_rungs) for step in wave]
-        return [level for level in order if level in self.levels and level not in self.rungs]
+        waves = schedule(self.n_rungs)
+        return [level for wave in waves for level in wave if level in self.levels and level not in self.rungs]
 
     def jobs(self, writer: Writer) -> list[Job]:
         """What can be asked for now: the extremes, then the first of those missing between two neighbours that exist.
         What no rung can be between any more is a failed rung at once."""
         missing = self.missing
         if not writer.needs_parents:  # in one round; of two equal texts the one on fewer ladders, or the worse, fails
-            waves = [sorted((step.level for step in wave), reverse=True) for wave in schedule(self.n_rungs)]
-            return [self._job(level) for wave in waves for level in wave if level in missing]
+            waves = schedule(self.n_rungs)
+            return [self._job(level) for wave in waves for level in sorted(wave, reverse=True) if level in missing]
         if extremes := [level for level in missing if level in (1, self.n_rungs)]:
             return [self._job(level) for level in extremes]
         jobs = []

@@ -15,7 +15,7 @@ from scipy.sparse import csgraph
 from scipy.sparse.linalg import LinearOperator, cg
 
 from ..errors import InputError, RankingError
-from ..types import FloatArray, IntArray
+from ..types import FloatArray, IntArray, grouped
 from .comparisons import added_up, sum_by
 
 SMALL = 128  # up to this many unknowns, a dense solve is as fast as anything
@@ -122,10 +122,7 @@ def _components(
     """The number of each candidate's component, where edges go from i to j; and the ids of each."""
     edges = sparse.coo_array((np.ones(len(i)), (i, j)), shape=(len(ids), len(ids)))
     _, part = csgraph.connected_components(edges, connection=connection)
-    groups: dict[int, list[str]] = {}
-    for name, k in zip(ids, part.tolist(), strict=True):
-        groups.setdefault(k, []).append(name)
-    return part.astype(np.int64), groups
+    return part.astype(np.int64), grouped(zip(part.tolist(), ids, strict=True))
 
 
 def _shown(groups: Iterable[Sequence[str]]) -> str:

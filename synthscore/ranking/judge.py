@@ -18,14 +18,12 @@ import numpy as np
 
 from ..engine import Engine
 from ..errors import InputError, SynthscoreWarning
-from ..io.contexts import add_context, read_contexts, some_contexts
-from ..io.fields import Row, make_row, row_error
-from ..io.files import Source
-from ..io.texts import Item, read_items
+from ..io.contexts import add_context, read_contexts
+from ..io.fields import Item, Row, make_row, row_error
+from ..io.files import Source, read_items, some_contexts
 from ..judging.asking import Asking, Pair, ask
-from ..judging.tasks import load_task
-from ..judging.templates import Templates
-from ..signature import Signature, text_hash
+from ..judging.templates import Templates, load_task
+from ..signature import Signature, seeded_rng
 from ..types import Context, FloatArray, IntArray, Target, Task, same_context
 from .comparisons import Comparisons
 from .designs import Selection
@@ -78,9 +76,9 @@ def compare(
     by_context: dict[str, list[Target]] = {}
     left_out: list[LeftOut] = []
     for batch in read_items(candidates, encoding=encoding, fields=fields):
-        for item, row in zip(batch.items, batch.read.rows, strict=True):
+        for item in batch.items:
             try:
-                target = _candidate(item, row, known, add=contexts is None, fields=fields)
+                target = _candidate(item, known, add=contexts is None, fields=fields)
                 by_context.setdefault(target.context_id, []).append(target)
             except InputError as error:
                 said = {"id": item.id, "context_id": item.context_id, "attribute": item.attribute}
@@ -101,15 +99,13 @@ def compare(
     return ask_judge(asked, selection, left_out)
 
 
-def _candidate(
-    item: Item, row: Row | InputError, known: dict[str, Context], *, add: bool, fields: Mapping[str, str] | None
-) -> Target:
+def _candidate(item: Item, known: dict[str, Context], *, add: bool, fields: Mapping[str, str] | None) -> Target:
     """The candidate that a row holds. known : contexts. add : the row says what its context is, which is added to them
 
     raises : InputError
     """
-    if isinstance(item.target, InputError):
-        raise item.target
+    target = item.require_target()
+    row = item.row
     assert isinstance(row, Row)
     if add:
         ours = make_row(row.number, row.values, row.source, fields or {})
@@ -121,7 +117,7 @@ def _candidate(
     elif item.context and not same_context(item.context, known[item.context_id].text):
         seen = f"its context {item.context_id!r} has another text in the file of contexts: {item.context[:40]!r}"
         raise row_error(row, "context", item.context, seen, "Give its context an id of its own")
-    return item.target
+    return target
 
 
 def ask_judge(judge: PairJudge, selection: Selection, left_out: Sequence[LeftOut] = ()) -> ComparisonSets:
@@ -156,8 +152,7 @@ class Problem:
 
     def rng(self, seed: int) -> np.random.Generator:
         """For what is drawn about this problem, whatever its neighbours are."""
-        name = text_hash(self.context.id, self.attribute)
-        return np.random.default_rng([seed, int(name[:16], 16)])
+        return seeded_rng(seed, self.context.id, self.attribute)
 
 
 class PairJudge:
@@ -188,7 +183,7 @@ class PairJudge:
         self.failures: list[Unanswered] = []
         self._answered: list[list[tuple[int, int, FloatArray]]] = [[] for _ in problems]
         self._target_first = _target_first(templates, asking.protocol)
-        self.signature: Signature = asking.signature(engine, templates).with_(task=templates.task.name)
+        self.signature: Signature = asking.signature(engine, templates, task=templates.task.name)
 
     def __call__(self, calls: Sequence[Call]) -> FloatArray:
         """log P(first is better), log P(second is better), log P(similar), nats, shape (k, 3); NaN: no answer.

@@ -2,6 +2,6 @@
 
 from .changes import side_by_side
 from .page import page
-from .read import Run, read_run
+from .read import read_run
 
-__all__ = ["Run", "page", "read_run", "side_by_side"]
+__all__ = ["page", "read_run", "side_by_side"]

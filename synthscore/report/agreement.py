@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import InputError
-from ..evaluation.agreement import LEVELS, Agreement, Difference, agreement
+from ..evaluation import Evaluation, FigureKey, Mean, evaluate
+from ..evaluation.agreement import Agreement, Difference
 from ..evaluation.join import join
 from ..evaluation.ratings import Ratings
-from ..evaluation.result import Evaluation, FigureKey, Mean
 from ..io.scores import score_row
 from ..signature import Signature
 from ..types import Score
@@ -56,6 +56,17 @@ class Agreements:
         found = {figure.statistic for figure in self.figures}
         return "spearman" if "spearman" in found else min(found, default="")
 
+    def add(self, evaluation: Evaluation) -> None:
+        """Its figures."""
+        for key, agreement in evaluation.agreements.items():
+            self.figures.append(_figure(key, agreement, n=agreement.n, skipped=agreement.n_skipped))
+        for key, gap in evaluation.contrasts.items():
+            self.differences.append(_figure(key, gap, star=gap.p_holm is not None and gap.p_holm < 0.05))
+        if len(evaluation.attributes) > 1:
+            for (method, level, statistic), mean in evaluation.means.items():
+                self.means.append(_figure(FigureKey(method, "mean", level, statistic), mean))
+        self.ceilings |= {key: people.ceiling for key, people in evaluation.people.items()}
+
     def table(self, figures: Iterable[Figure], level: str) -> Table:
         """Of the figures at this level: a row a method, the best first, by the last column."""
         rows: dict[str, dict[str, Figure]] = {}
@@ -89,12 +100,7 @@ def agreements(ratings: Ratings, scores: Mapping[str, Iterable[tuple[Score, Sign
             found.lines.append(f"{name}: {error}")
             continue
         found.lines += [f"{name}: {line}" for line in joined.lines]
-        for attribute, column in joined.scores.items():
-            human = ratings.human(attribute)
-            for level in LEVELS:
-                inside = agreement(column.values, human, ratings.context_ids, ratings.systems, level=level)
-                key = FigureKey(name, attribute, level, "spearman")
-                found.figures.append(_figure(key, inside, n=inside.n, skipped=inside.n_skipped))
+        found.add(evaluate(ratings, {name: joined}, attributes=[*joined.scores], statistics=("spearman",)))
     return found
 
 
@@ -102,14 +108,7 @@ def read_evaluation(folder: Path) -> Agreements:
     """raises : InputError for a folder that `synthscore evaluate` did not write"""
     evaluation = Evaluation.load(folder)
     found = Agreements(against=evaluation.settings.against, lines=list(evaluation.left_out))
-    for key, agreement_ in evaluation.agreements.items():
-        found.figures.append(_figure(key, agreement_, n=agreement_.n, skipped=agreement_.n_skipped))
-    for key, gap in evaluation.contrasts.items():
-        found.differences.append(_figure(key, gap, star=gap.p_holm is not None and gap.p_holm < 0.05))
-    if len(evaluation.attributes) > 1:
-        for (method, level, statistic), mean in evaluation.means.items():
-            found.means.append(_figure(FigureKey(method, "mean", level, statistic), mean))
-    found.ceilings = {key: people.ceiling for key, people in evaluation.people.items()}
+    found.add(evaluation)
     return found
 
 

@@ -77,10 +77,10 @@ class RunChange(NamedTuple):
     n: int
     n_alone: int
     moved: list[tuple[Score, Score]]
-    means: tuple[float, float] = (math.nan, math.nan)
-    difference: tuple[float, float, float] = (math.nan, math.nan, math.nan)
-    rank: float = math.nan
-    crossed: tuple[int, int] | None = None
+    means: tuple[float, float]
+    difference: tuple[float, float, float]
+    rank: float
+    crossed: tuple[int, int] | None
 
 
 def changes(run: Run, min_score: float | None = None) -> list[RunChange]:
@@ -101,24 +101,28 @@ def _change(name: str, one: ScoreGroup, other: ScoreGroup) -> RunChange:
     pairs = [(score, second[text_id]) for text_id, score in first.items() if text_id in second]
     before = floats(score.value for score, _ in pairs)
     after = floats(score.value for _, score in pairs)
-    moved = sorted(range(len(pairs)), key=lambda i: -abs(after[i] - before[i]))
-    change = RunChange(
+    moved = np.argsort(-abs(after - before), kind="stable")
+    means = math.nan, math.nan
+    if pairs:
+        means = float(before.mean()), float(after.mean())
+    difference = math.nan, math.nan, math.nan
+    if pairs and (one.n_rungs, one.scale) == (other.n_rungs, other.scale):
+        difference = _difference(before, after, [score.context_id for score, _ in pairs])
+    crossed = None
+    if one.min_score is not None:
+        rule = MinScore(one.min_score)
+        kept = [tuple(rule.decide(score)[0] == "kept" for score in pair) for pair in pairs]
+        crossed = kept.count((False, True)), kept.count((True, False))
+    return RunChange(
         name=name,
         n=len(pairs),
         n_alone=len(first) + len(second) - 2 * len(pairs),
         moved=[pairs[i] for i in moved[:MOVED]],
+        means=means,
+        difference=difference,
+        rank=correlation(before, after),
+        crossed=crossed,
     )
-    if one.min_score is not None:
-        rule = MinScore(one.min_score)
-        kept = [tuple(rule.decide(score)[0] == "kept" for score in pair) for pair in pairs]
-        change = change._replace(crossed=(kept.count((False, True)), kept.count((True, False))))
-    if not pairs:
-        return change
-    if (one.n_rungs, one.scale) == (other.n_rungs, other.scale):
-        change = change._replace(difference=_difference(before, after, [score.context_id for score, _ in pairs]))
-    if len(pairs) > 1:
-        change = change._replace(rank=correlation(before, after))
-    return change._replace(means=(float(before.mean()), float(after.mean())))
 
 
 def _difference(before: FloatArray, after: FloatArray, context_ids: Sequence[str]) -> tuple[float, float, float]:

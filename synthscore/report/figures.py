@@ -31,7 +31,7 @@ class Mark(NamedTuple):
     label: str
 
 
-def tag(name: str, *inside: str, **attributes: object) -> Markup:
+def tag(name: str, *inside: str, **attributes: float | str | None) -> Markup:
     """An element, all of it escaped. class_ for class, stroke_width for stroke-width; None leaves an attribute out."""
     shown = Markup("")
     for key, value in attributes.items():
@@ -41,17 +41,17 @@ def tag(name: str, *inside: str, **attributes: object) -> Markup:
     return Markup("<{0}{1}>{2}</{0}>").format(name, shown, Markup("").join(inside))
 
 
-def _plain(value: object) -> str:
-    return f"{value:.1f}".removesuffix(".0") if isinstance(value, float | np.floating) else str(value)
+def _plain(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.1f}".removesuffix(".0")
 
 
 def _svg(height: float, title: str, description: str, *parts: Markup) -> Markup:
-    size = f"0 0 {WIDTH} {_plain(float(height))}"
+    size = f"0 0 {WIDTH} {_plain(height)}"
     return tag("svg", tag("title", title), tag("desc", description), *parts, viewBox=size, role="img")
 
 
 def _text(x: float, y: float, text: str, class_: str | None = None, anchor: str | None = None) -> Markup:
-    return tag("text", text, x=float(x), y=float(y), class_=class_, text_anchor=anchor)
+    return tag("text", text, x=x, y=y, class_=class_, text_anchor=anchor)
 
 
 def _path(d: str, class_: str) -> Markup:
@@ -68,7 +68,7 @@ def _across(start: float, end: float, class_: str) -> Markup:
 
 
 def _bar(x: float, y: float, width: float, height: float, class_: str) -> Markup:
-    return tag("rect", x=float(x), y=float(y), width=float(width), height=float(height), class_=class_)
+    return tag("rect", x=x, y=y, width=width, height=height, class_=class_)
 
 
 def _scale(low: float, high: float, start: float, end: float) -> Scale:
@@ -77,25 +77,21 @@ def _scale(low: float, high: float, start: float, end: float) -> Scale:
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """Round numbers, 4 to 9 of them, from below `low` to above `high`."""
+    """Round numbers within [low, high], 3 to 8 of them."""
     span = (high - low) or 1.0
     power = 10 ** math.floor(math.log10(span / 4))
     steps = (power * m for m in (1, 2, 5, 10))
     step = next(step for step in steps if span / step <= 7)
-    first = math.floor(low / step + 1e-9)
-    last = max(math.ceil(high / step - 1e-9), first + 1)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [round(k * step, 10) for k in range(first, last + 1)]
 
 
 def number_marks(low: float, high: float) -> list[Mark]:
-    """Round numbers within [low, high]."""
-    within = [value for value in ticks(low, high) if low - 1e-9 <= value <= high + 1e-9]
-    return [Mark(value, f"{value:g}".replace("-", "−")) for value in within]
+    return [Mark(value, f"{value:g}".replace("-", "−")) for value in ticks(low, high)]
 
 
 def rung_marks(n_rungs: int) -> list[Mark]:
-    step = max(1, math.ceil(n_rungs / 12))
-    return [Mark(level, str(level)) for level in range(1, n_rungs + 1, step)]
+    return [Mark(level, str(level)) for level in range(1, n_rungs + 1)]
 
 
 # ------------------------------------------------------------------------------------------------- figures of a page
@@ -115,7 +111,7 @@ def histogram(
     across = _scale(low, high, LEFT + 4, RIGHT - 4)
     up = _scale(0, most, bottom, top)
     parts = [_text(0, 11, "texts", "soft")]
-    for level in (value for value in ticks(0, most) if value == round(value) and value <= most):
+    for level in (value for value in ticks(0, most) if value == round(value)):
         parts += [_path(f"M{LEFT} {up(level):.1f}H{RIGHT}", "grid")]
         parts += [_text(LEFT - 6, up(level) + 4, spaced(int(level)), anchor="end")]
     width = (across(high) - across(low)) / n_bins
@@ -127,13 +123,9 @@ def histogram(
     if cut is not None and low <= cut <= high:
         parts += [_down(across(cut), top - 8, bottom, "cut")]
         parts += [_text(across(cut), top - 11, f"{cut:g}", "strong", "middle")]
-    parts += [_path(f"M{LEFT} {bottom:.1f}H{RIGHT}", "axis")]
-    for mark in marks:
-        parts += [_path(f"M{across(mark.at):.1f} {bottom:.1f}v4", "axis")]
-        parts += [_text(across(mark.at), bottom + 16, mark.label, anchor="middle")]
-    parts.append(_text((LEFT + RIGHT) / 2, bottom + 33, label, "soft", "middle"))
+    parts.append(_path(f"M{LEFT} {bottom:.1f}H{RIGHT}", "axis"))
     described = f"{len(values)} values from {low:.3g} to {high:.3g}; the highest bar is {most}."
-    return _svg(bottom + 40, title, described, *parts)
+    return _rows(parts, across, marks, bottom, "grid", label, title, described)
 
 
 class Dot(NamedTuple):
@@ -212,7 +204,7 @@ def _rows(
     rows: Sequence[Markup], across: Scale, marks: Sequence[Mark], bottom: float, class_: str, label: str, title: str,
     described: str,
 ) -> Markup:  # fmt: skip
-    """Rows over lines of class_ at the marks, which are named below."""
+    """Rows, or bars, over lines of class_ at the marks, which are named below."""
     gap = float(WIDTH)
     if len(marks) > 1:
         gap = across(marks[1].at) - across(marks[0].at)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -14,11 +13,11 @@ from .numbers import ScoreGroup
 from .read import Run
 
 VIEW = 40  # texts on one ladder
+VIEWS = 4  # of a context that is named
 ENDS = 5  # texts that are best, worst, most uncertain
 
 
-@dataclass(frozen=True, slots=True)
-class LadderView:
+class LadderView(NamedTuple):
     """A ladder, and the texts that were scored on it, best first. name : of the file or method"""
 
     name: str
@@ -40,10 +39,8 @@ class LadderView:
     @property
     def shown(self) -> list[Score]:
         """The best and the worst, where there are more than VIEW."""
-        scored = self.scored
-        if len(scored) <= VIEW:
-            return scored
-        return scored[: VIEW // 2] + scored[-VIEW // 2 :]
+        best, others = self.scored[: VIEW // 2], self.scored[VIEW // 2 :]
+        return best + others[-VIEW // 2 :]
 
     @property
     def steps(self) -> list[Rung | Score]:
@@ -52,12 +49,10 @@ class LadderView:
         return sorted(steps, key=_height_on_ladder, reverse=True)
 
 
-def ladder_views(
-    run: Run, found: Sequence[ScoreGroup], context_id: str | None = None, most: int = 4
-) -> list[LadderView]:
+def ladder_views(run: Run, found: Sequence[ScoreGroup], context_id: str | None = None) -> list[LadderView]:
     """The ladders of one context: the one with the most texts, all of them scored; or those of the context named.
 
-    Empty without ladders, or where none of them is a scored text's. most : views of a named context
+    Empty without ladders, or where none of them is a scored text's; of a context that is named, VIEWS at most
     """
     views = []
     for group in found:
@@ -73,7 +68,7 @@ def ladder_views(
             best_first = sorted(scores[key], key=_value, reverse=True)
             views.append(LadderView(group.name, ladder, tuple(best_first)))
     views.sort(key=_instructive, reverse=True)
-    return views[: 1 if context_id is None else most]
+    return views[: 1 if context_id is None else VIEWS]
 
 
 def _height_on_ladder(step: Rung | Score) -> tuple[float, bool]:

@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
 
+from ..checking.judge import Rate, rate
 from ..errors import alike
 from ..evaluation.agreement import agreement
 from ..evaluation.correlation import correlation
@@ -26,16 +28,15 @@ from .verdicts import MeanVerdicts, verdicts_by_rung
 
 
 class ThresholdCounts(NamedTuple):
-    """What a threshold does: texts that reach it, that may or may not, that do not, and that have no score.
+    """What a threshold does: texts that reach it, that may or may not, and that do not.
 
-    An unscored text that its limits decide is kept or below.
+    An unscored text that its limits decide is kept or below; another is none of these.
     """
 
     threshold: float
     kept: int
     undecided: int
     below: int
-    unscored: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +58,6 @@ class ScoreGroup:
     def values(self) -> FloatArray:
         """Shape (n,), NaN where unscored."""
         return floats(score.value for score, _ in self.rows)
-
-    @cached_property
-    def stderr(self) -> FloatArray:
-        """Shape (n,), NaN where a score has none."""
-        return floats(score.stderr for score, _ in self.rows)
 
     @cached_property
     def scored(self) -> BoolArray:
@@ -96,16 +92,14 @@ class ScoreGroup:
         return low, high
 
     def decide(self, threshold: float) -> ThresholdCounts:
-        """As `synthscore filter --min-score` does, but that what is undecided and has no score is unscored."""
+        """As `synthscore filter --min-score` does, but that what is undecided and has no score is not counted."""
         rule = MinScore(threshold)
         decided = np.array([rule.decide(score)[0] for score, _ in self.rows])
-        unsure = decided == "unsure"
         return ThresholdCounts(
             threshold=threshold,
             kept=int((decided == "kept").sum()),
-            undecided=int((unsure & self.scored).sum()),
+            undecided=int(((decided == "unsure") & self.scored).sum()),
             below=int((decided == "dropped").sum()),
-            unscored=int((unsure & ~self.scored).sum()),
         )
 
     @cached_property
@@ -142,10 +136,9 @@ def groups(run: Run, min_score: float | None = None) -> list[ScoreGroup]:
         n_rungs = sizes.pop() if len(sizes) == 1 else None
         scale = one_scale(f"{name}, {attribute}", (row.signature for row in rows))
         found.append(ScoreGroup(name=name, attribute=attribute, rows=tuple(rows), n_rungs=n_rungs, scale=scale))
-    on_rungs = [group for group in found if group.n_rungs]
-    others = [group for group in found if not group.n_rungs]
-    with_threshold = [replace(group, min_score=min_score) for group in on_rungs or others]
-    return with_threshold + (others if on_rungs else [])
+    found.sort(key=lambda group: not group.n_rungs)
+    on_rungs = [group for group in found if group.n_rungs] or found
+    return [replace(group, min_score=min_score) for group in on_rungs] + found[len(on_rungs) :]
 
 
 def n_rungs_of(score: Score) -> int | None:
@@ -158,18 +151,17 @@ def n_rungs_of(score: Score) -> int | None:
 
 
 class System(NamedTuple):
-    """means, stderr : of its scored texts on each attribute; NaN without any, or of one text"""
+    """means : of its scored texts on each attribute"""
 
     name: str
     n_texts: int
     n_unscored: int
-    means: FloatArray
-    stderr: FloatArray
+    means: Sequence[Rate]
 
     @property
     def mean(self) -> float:
         """Over attributes."""
-        return float(self.means.mean())
+        return fmean(mean.value for mean in self.means)
 
 
 def by_system(found: Sequence[ScoreGroup], systems: Mapping[str, str]) -> list[tuple[list[ScoreGroup], list[System]]]:
@@ -182,32 +174,23 @@ def by_system(found: Sequence[ScoreGroup], systems: Mapping[str, str]) -> list[t
         by_name.setdefault(group.name, []).append(group)
     tables = []
     for groups_of_name in by_name.values():
-        values: dict[str, list[list[float]]] = {}  # system -> of each group
-        for place, group in enumerate(groups_of_name):
-            for (score, _), value in zip(group.rows, group.values.tolist(), strict=True):
-                if system := systems.get(score.id):
-                    columns = values.setdefault(system, [[] for _ in groups_of_name])
-                    columns[place].append(value)
-        if len(values) > 1:
-            rows = [_system(name, columns) for name, columns in sorted(values.items())]
+        written_by = [np.array([systems.get(score.id, "") for score, _ in group.rows]) for group in groups_of_name]
+        names = sorted({*np.concatenate(written_by).tolist()} - {""})
+        if len(names) > 1:
+            rows = []
+            for name in names:
+                columns = [group.values[by == name] for group, by in zip(groups_of_name, written_by, strict=True)]
+                rows.append(_system(name, columns))
             rows.sort(key=lambda one: (math.isnan(one.mean), -one.mean))
             tables.append((groups_of_name, rows))
     return tables
 
 
-def _system(name: str, columns: Sequence[Sequence[float]]) -> System:
+def _system(name: str, columns: Sequence[FloatArray]) -> System:
     """columns : scores of its texts in each group, NaN where unscored"""
-    means, errors = np.full((2, len(columns)), np.nan)
-    n_unscored = 0
-    for place, column in enumerate(columns):
-        values = np.array(column, dtype=np.float64)
-        scored = values[~np.isnan(values)]
-        n_unscored += len(values) - len(scored)
-        if len(scored):
-            means[place] = scored.mean()
-        if len(scored) > 1:
-            errors[place] = scored.std(ddof=1) / math.sqrt(len(scored))
-    return System(name, n_texts=max(map(len, columns)), n_unscored=n_unscored, means=means, stderr=errors)
+    means = [rate(values, range(len(values))) for values in columns]
+    n_unscored = sum(map(len, columns)) - sum(mean.n for mean in means)
+    return System(name, n_texts=max(map(len, columns)), n_unscored=n_unscored, means=means)
 
 
 # ------------------------------------------------------------------------------------------------- mass, length
@@ -224,8 +207,7 @@ def masses(run: Run) -> list[tuple[float, str, Score]]:
     return sorted(known, key=lambda one: one[0])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LengthEffect:
+class LengthEffect(NamedTuple):
     """Scores against words.
 
     bins : (median length, median score) of up to eight parts of all texts, about equally many in each
@@ -289,4 +271,5 @@ def failures(run: Run) -> list[FailedRows]:
 
 
 def floats(values: Iterable[float | None]) -> FloatArray:
-    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    """NaN for None."""
+    return np.array([*values], dtype=np.float64)

@@ -16,8 +16,9 @@ import numpy as np
 
 from .._version import __version__
 from ..signature import Signature
+from ..types import grouped
 from . import pictures, words
-from .agreement import Agreements, Figure, agreements, best_first
+from .agreement import Agreements, agreements, best_first
 from .changes import changes, signature_changes
 from .ladders import LIKELY, POSSIBLE, VIEW, extremes, interval, ladder_views
 from .numbers import by_system, failures, groups, length_effect, masses
@@ -75,15 +76,14 @@ def _template() -> jinja2.Template:
     environment.filters |= written | {"interval": interval, "overall": overall}
     environment.globals |= written | {
         "version": __version__, "draw": pictures, "CARDS": CARDS, "VIEW": VIEW, "READ": READ,
-        "LIKELY": LIKELY, "POSSIBLE": POSSIBLE, "array": np.array, "average": np.average, "median": np.median,
-        "sqrt": math.sqrt, "isnan": math.isnan, "nan": math.nan,
+        "LIKELY": LIKELY, "POSSIBLE": POSSIBLE, "math": math, "np": np,
     }  # fmt: skip
     return environment.from_string(Path(__file__).with_name("page.html.jinja").read_text(encoding="utf-8"))
 
 
 def _other_ladders(run: Run) -> list[str]:
     """What the signatures name, where these are not the ladders of the run."""
-    named = {row.part("references") for row in run.rows} - {""}
+    named = {row.signature.part("references") for row in run.rows} - {""}
     return [] if run.references is None else sorted(named - {run.references.hash[:12]})
 
 
@@ -93,10 +93,9 @@ def _agreement(run: Run) -> dict[str, Any]:
     ends : of the scale, which is one for all cards, so that they can be compared
     """
     found = run.evaluation or (agreements(run.ratings, run.scores) if run.ratings else Agreements())
-    drawn: dict[tuple[str, str], list[Figure]] = {}
-    for figure in found.figures:
-        if figure.statistic == found.statistic:
-            drawn.setdefault((figure.level, figure.attribute), []).append(figure)
+    drawn = grouped(
+        ((figure.level, figure.attribute), figure) for figure in found.figures if figure.statistic == found.statistic
+    )
     numbers = [end for own in drawn.values() for figure in own for end in figure[4:7]]
     known = [end for end in (*numbers, *found.ceilings.values(), 0.0, 0.5) if not math.isnan(end)]
     cards = [sorted(own, key=best_first) for own in drawn.values()]

@@ -77,8 +77,8 @@ def position_bias(group: ScoreGroup, both: Sequence[MeanVerdicts]) -> Markup:
 
 
 def label_mass(name: str, masses: FloatArray) -> Markup:
-    marks = [Mark(at, f"{at:g}") for at in (0, 0.25, 0.5, 0.75, 1)]
     title = f"Label mass, {name}"
+    marks = [Mark(at, f"{at:g}") for at in (0, 0.25, 0.5, 0.75, 1)]
     return draw.histogram(masses, (0.0, 1.0), marks, n_bins=20, label="label mass", title=title)
 
 

@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 
 from ..errors import InputError, SynthscoreError
 from ..evaluation.ratings import Ratings
-from ..io.fields import Row
+from ..io.fields import Row, read_item
 from ..io.files import each_row, good_rows, read_rows
 from ..io.formats import is_readable, split_gz
 from ..io.scores import read_score
-from ..io.texts import read_item
 from ..ladders.references import References
 from ..ladders.release import DATA
 from ..signature import Signature
@@ -26,6 +25,7 @@ from ..types import Ladder, Score, Target, blank
 from .agreement import Agreements, read_evaluation
 
 EVALUATION = "evaluation.json"
+Place = str | os.PathLike[str]
 
 
 class ScoreRow(NamedTuple):
@@ -33,10 +33,6 @@ class ScoreRow(NamedTuple):
 
     score: Score
     signature: Signature
-
-    def part(self, name: str) -> str:
-        """A part of the signature; "" where it has none of this name."""
-        return dict(self.signature.parts).get(name, "")
 
 
 class File(NamedTuple):
@@ -78,18 +74,19 @@ class Run:
         """The ladder that the text was scored on: of its signature's task, or, where that names none, the only one."""
         if self.references is None:
             return None
-        context_id, attribute = row.score.context_id, row.part("attribute") or row.score.attribute
-        tasks = [row.part("task")] if row.part("task") else self.references.tasks
+        context_id, attribute = row.score.context_id, row.signature.part("attribute") or row.score.attribute
+        task = row.signature.part("task")
+        tasks = [task] if task else self.references.tasks
         tasks = [task for task in tasks if (task, context_id, attribute) in self.references]
         return self.references.find(context_id, attribute, tasks[0]) if len(tasks) == 1 else None
 
 
 def read_run(
-    source: str | os.PathLike[str],
+    source: Place,
     *,
-    targets: str | os.PathLike[str] | None = None,
-    references: str | os.PathLike[str] | None = None,
-    human: str | os.PathLike[str] | None = None,
+    targets: Place | None = None,
+    references: Place | None = None,
+    human: Place | None = None,
 ) -> Run:
     """What is known of a run.
 
@@ -183,7 +180,7 @@ def _take_scores(run: Run, name: str, rows: Iterable[Row], errors: list[InputErr
 def _take_texts(run: Run, name: str, rows: Iterable[Row], errors: list[InputError]) -> int:
     n_taken, others = 0, []
     readable = (row for row in rows if "unreadable" not in row.values)  # `synthscore filter` says so of such rows
-    for target in each_row(readable, _target, errors):
+    for target in each_row(readable, lambda row: read_item(row).require_target(), errors):
         n_taken += 1
         _say_system(run, target.id, target.system)
         if run.texts.setdefault(target.id, target).text != target.text:
@@ -193,13 +190,6 @@ def _take_texts(run: Run, name: str, rows: Iterable[Row], errors: list[InputErro
         problem = f"{len(others)} of its texts have an id under which another text was read: {ids}"
         run.left_out.append(f"{name}: {problem}. The one read first is shown")
     return n_taken
-
-
-def _target(row: Row) -> Target:
-    target = read_item(row).target
-    if isinstance(target, InputError):
-        raise target
-    return target
 
 
 def _say_system(run: Run, text_id: str, system: object) -> None:
@@ -223,13 +213,13 @@ def _read_ratings(run: Run, source: str, name: str) -> None:
 def _find_references(run: Run, folder: Path) -> None:
     """The ladders of the folder that the scores' signatures name, or the first there are."""
     found = []
-    for path in sorted((folder, *(path for path in folder.iterdir() if path.is_dir()))):
+    for path in sorted((folder, *folder.iterdir())):
         if (path / DATA).exists():
             try:
                 found.append((path.name, References.load(path)))
             except SynthscoreError as error:
                 run.left_out.append(str(error))
-    named = {row.part("references") for row in run.rows}
+    named = {row.signature.part("references") for row in run.rows}
     found.sort(key=lambda ladders: ladders[1].hash[:12] not in named)
     for name, references in found[:1]:
         run.references = references

@@ -65,11 +65,11 @@ def verdicts_by_rung(rows: Iterable[ScoreRow]) -> list[MeanVerdicts]:
     return found
 
 
-def overall(by_rung: Sequence[MeanVerdicts]) -> tuple[float, float]:
-    """Mean favour in points, and the share of pairs that get another verdict in the other order; NaN without both."""
-    both = [rung for rung in by_rung if rung.n_both]
-    if not both:
-        return math.nan, math.nan
+def overall(both: Sequence[MeanVerdicts]) -> tuple[float, float]:
+    """Mean favour in points, and the share of pairs that get another verdict in the other order.
+
+    both : rungs with texts answered in both orders, one or more
+    """
     weights = [rung.n_both for rung in both]
     favour = np.average([rung.favour for rung in both], weights=weights)
     changed = np.average([rung.changed for rung in both], weights=weights)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+LONGEST = 4000  # characters of a text to read
+
 
 def spaced(n: float) -> str:
     return f"{n:,.0f}".replace(",", "\N{NO-BREAK SPACE}")
@@ -31,15 +33,15 @@ def clip_middle(text: str, most: int) -> str:
     return f"{text[:n_first]}…{text[n_first + 1 - most :]}"
 
 
-def whole(text: str, most: int = 4000) -> str:
+def whole(text: str) -> str:
     """A text to read; of a longer one, its beginning."""
-    if len(text) <= most:
+    if len(text) <= LONGEST:
         return text
-    return f"{text[:most]} … ({spaced(most)} of {spaced(len(text))} characters)"
+    return f"{text[:LONGEST]} … ({spaced(LONGEST)} of {spaced(len(text))} characters)"
 
 
-def number(value: float | None, digits: int = 2) -> str:
-    return "–" if value is None or math.isnan(value) else f"{value:.{digits}f}".replace("-", "−")
+def number(value: float | None) -> str:
+    return "–" if value is None or math.isnan(value) else f"{value:.2f}".replace("-", "−")
 
 
 def within(value: float, low: float, high: float) -> str:

@@ -18,12 +18,11 @@ import numpy as np
 
 from ..engine import Progress
 from ..errors import InputError
-from ..io.texts import ItemBatch
+from ..io.files import ItemBatch
 from ..signature import Signature
 from ..types import FloatArray, Score
 from .method import Method
-from .scored import LadderKind, Scored, ScoredBatch
-from .scorer import Check, Planned, Scorer, Slot
+from .scorer import Check, LadderKind, Planned, Scored, ScoredBatch, Scorer, Slot
 from .votes import Jury, TextPair, Vote, find_alike, mean_of_members, mean_of_votes, share_votes
 
 _Z90 = 1.6448536269514722

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 
 from ..engine import Progress
-from ..errors import InputError, LadderError, require_kind
-from ..io.texts import Item
+from ..errors import LadderError, require_kind
+from ..io.fields import Item
 from ..judging.asking import Asking, Inquiry, Pair, Verdicts
 from ..ladders.references import References
-from ..signature import Signature
 from ..types import FloatArray, Ladder, Score, Target, Verdict, same_context
-from .method import NOT_ALONE, Limits, Method, MethodError, MethodPlan, Texts, Tools
+from .method import Limits, Method, MethodError, MethodPlan, ScoreKind, Texts, Tools
 from .whole import WholeTexts
 
 
@@ -51,8 +50,7 @@ class OnLadder:
 
     @property
     def target(self) -> Target:
-        assert isinstance(self.item.target, Target)
-        return self.item.target
+        return self.item.require_target()
 
     @property
     def levels(self) -> list[int]:
@@ -90,28 +88,16 @@ class OnLadder:
         return reasons
 
 
-class Scoring(ABC):
+class Scoring(ScoreKind, ABC):
     """How the verdicts on a text and its ladder's rungs become the text's score.
 
     One that looks at one text at a time is a `TextScoring`, which needs a `name` and `score_text` and nothing else.
-
-    alone : whether a score follows from the text's own verdicts alone. gives_errors : whether scores have a stderr
-    on_rungs : whether scores are on the scale of the rungs, 1 as good as the worst; else the signature says which they
-        are on, by `limits`
     """
-
-    alone: bool = True
-    gives_errors: bool = False
-    on_rungs: bool = False
 
     @property
     @abstractmethod
     def name(self) -> str:
         """What a signature says of it."""
-
-    def limits(self, n_rungs: int) -> Limits:
-        """Which numbers scores can be, on ladders of so many rungs."""
-        return Limits()
 
     def for_question(self, task: str, attribute: str) -> Scoring:
         """As it scores this task and attribute. raises : InputError where it cannot"""
@@ -120,11 +106,6 @@ class Scoring(ABC):
     def refuse(self, ladder: Ladder) -> str:
         """Why texts cannot be scored on this ladder; "" where they can."""
         return ""
-
-    def require_alone(self) -> None:
-        """raises : InputError where scores follow from all texts together"""
-        if not self.alone:
-            raise InputError(NOT_ALONE, field="scoring")
 
     def name_with(self, scales: Sequence[Any]) -> str:
         """What a signature says of it, with the scales that were fitted."""
@@ -143,18 +124,8 @@ class Scoring(ABC):
         return None
 
     @abstractmethod
-    def score(
-        self,
-        texts: Mapping[int, OnLadder],
-        prepared: Any,
-        inquiry: Inquiry,
-        signature: Signature,
-        progress: Progress | None,
-    ) -> tuple[dict[int, Score], Sequence[Any]]:
-        """Asks, and gives the scores of the texts and the scales that they are on.
-
-        prepared : what `prepare` gave. signature : of the scores, which names task and attribute
-        """
+    def score(self, plan: LadderPlan, progress: Progress | None) -> tuple[dict[int, Score], Sequence[Any]]:
+        """Asks, and gives the scores of the texts `on_ladders` and the scales that they are on."""
 
 
 class TextScoring(Scoring):
@@ -164,17 +135,10 @@ class TextScoring(Scoring):
     def score_text(self, text: OnLadder, verdicts: Verdicts) -> Score:
         """verdicts : of all pairs of the call, of which `text.pairs` are the text's"""
 
-    def score(
-        self,
-        texts: Mapping[int, OnLadder],
-        prepared: Any,
-        inquiry: Inquiry,
-        signature: Signature,
-        progress: Progress | None,
-    ) -> tuple[dict[int, Score], Sequence[Any]]:
-        inquiry.ask_all(progress)
-        verdicts = inquiry.verdicts()
-        return {index: self.score_text(text, verdicts) for index, text in texts.items()}, ()
+    def score(self, plan: LadderPlan, progress: Progress | None) -> tuple[dict[int, Score], Sequence[Any]]:
+        plan.inquiry.ask_all(progress)
+        verdicts = plan.inquiry.verdicts()
+        return {index: self.score_text(text, verdicts) for index, text in plan.on_ladders.items()}, ()
 
 
 @dataclass(frozen=True)
@@ -226,7 +190,9 @@ class LadderMethod(Method):
                 scores[index] = unscored(item, texts.scored_as, ladder)
             else:
                 compared[index] = item, ladder
-        signature = asking.signature(judge, texts.templates).with_(
+        signature = asking.signature(
+            judge,
+            texts.templates,
             task=texts.task.name,
             attribute=texts.attribute.name,
             references=references.hash[:12],
@@ -242,10 +208,10 @@ class LadderMethod(Method):
         for index in texts.in_contexts(index for index in compared if index not in scores):
             item, ladder = compared[index]
             assert ladder.context is not None
-            assert isinstance(item.target, Target)
             start = len(pairs)
+            text = item.require_target().text
             for rung in ladder.usable:
-                pairs.append(Pair(ladder.context, texts.attribute.name, item.target.text, rung.text))
+                pairs.append(Pair(ladder.context, texts.attribute.name, text, rung.text))
             on_ladders[index] = OnLadder(item, ladder, range(start, len(pairs)), texts.scored_as)
         prepared = scoring.prepare(on_ladders, pairs, texts.attribute.name, asking)
         n_rungs = {index: score.n_comparisons for index, score in scores.items() if score.n_comparisons}
@@ -280,7 +246,7 @@ class LadderPlan(MethodPlan):
     """What is asked about texts and their ladders' rungs.
 
     scores : by index of an item, those that need no question. on_ladders : the texts that are asked about
-    prepared : what the scoring keeps until the answers are there. whole : where verdicts on whole texts are kept
+    prepared : what the scoring's `prepare` gave. whole : where verdicts on whole texts are kept
     """
 
     scoring: Scoring
@@ -291,9 +257,10 @@ class LadderPlan(MethodPlan):
     whole: WholeTexts | None = None
 
     def score(self, progress: Progress | None = None) -> list[Score]:
-        found, self.scales = self.scoring.score(self.on_ladders, self.prepared, self.inquiry, self.signature, progress)
+        found, self.scales = self.scoring.score(self, progress)
         self.n_asked += self.inquiry.n_asked
-        self.signature = self.signature.with_(scoring=self.scoring.name_with(self.scales))
+        if self.scales:
+            self.signature = self.signature.with_(scoring=self.scoring.name_with(self.scales))
         if self.whole is not None:
             self.whole.keep({i: (text.item, text.ladder) for i, text in self.on_ladders.items()}, found)
         self.scores |= found

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .._version import __version__
 from ..engine import Engine, Progress
 from ..errors import InputError, LadderError, SynthscoreError
-from ..io.texts import Item
+from ..io.fields import Item
 from ..judging.asking import Asking
 from ..judging.templates import Templates
 from ..ladders.references import References
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 class MethodError(SynthscoreError):
     """A method that is not known, or that lacks something: a judge, ladders, references by people, a package."""
-
-
-NOT_ALONE = "these scores follow from all texts together, and here not all are there at once. Score all in one call"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,28 +165,18 @@ class SimplePlan(MethodPlan):
         return self.ask(progress)
 
 
-class Method(ABC):
-    """A way to give each text a number.
+class ScoreKind:
+    """What is known of scores before anything is asked.
 
-    uses : what of Tools it needs: "judge", "references"
-    asks_pairs : whether texts are compared with others, in the orders and by the protocol of Tools.asking
     alone : whether each score follows from its own text alone, so that texts can be scored some at a time
     gives_errors : whether scores have a stderr
-    on_rungs : whether scores are on the scale of the ladders' rungs; else the signature says which scale they are on
+    on_rungs : whether scores are on the scale of the ladders' rungs, 1 as good as the worst; else the signature says
+        which they are on, by `limits`
     """
 
-    uses: Sequence[str] = ("judge",)
-    asks_pairs: bool = False
     alone: bool = True
     gives_errors: bool = False
     on_rungs: bool = False
-
-    @abstractmethod
-    def plan(self, texts: Texts, tools: Tools) -> MethodPlan:
-        """What is to be asked about these texts. Nothing is asked yet.
-
-        raises : MethodError where nothing can be scored at all; LabelError, TemplateError, TaskError
-        """
 
     def limits(self, n_rungs: int) -> Limits:
         """Which numbers the scores can be. n_rungs : of the longest ladder; 0 where there are none"""
@@ -198,7 +185,29 @@ class Method(ABC):
     def require_alone(self) -> None:
         """raises : InputError where scores follow from all texts together"""
         if not self.alone:
-            raise InputError(NOT_ALONE, field="method")
+            raise InputError(
+                "these scores follow from all texts together, and here not all are there at once. Score all in one "
+                "call",
+                field="method",
+            )
+
+
+class Method(ScoreKind, ABC):
+    """A way to give each text a number.
+
+    uses : what of Tools it needs: "judge", "references"
+    asks_pairs : whether texts are compared with others, in the orders and by the protocol of Tools.asking
+    """
+
+    uses: Sequence[str] = ("judge",)
+    asks_pairs: bool = False
+
+    @abstractmethod
+    def plan(self, texts: Texts, tools: Tools) -> MethodPlan:
+        """What is to be asked about these texts. Nothing is asked yet.
+
+        raises : MethodError where nothing can be scored at all; LabelError, TemplateError, TaskError
+        """
 
 
 def sign(judge: Engine | None, texts: Texts, **parts: object) -> Signature:

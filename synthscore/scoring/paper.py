@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ..errors import InputError, require_kind, unusable
 from ..judging.asking import Asking, Verdicts, both_in_one, unreported_note
-from ..signature import text_hash
+from ..signature import seeded_rng
 from ..types import FloatArray, Score
 from .ladder import OnLadder, TextScoring
 from .method import Limits
@@ -116,8 +116,7 @@ class Paper(TextScoring):
     def _sampled(self, probs: FloatArray, text: OnLadder, protocol: str) -> FloatArray:
         """By random numbers of each text's own, so that a sampled score does not depend on its neighbours."""
         assert self.n_samples is not None
-        name = text_hash(text.target.text, text.target.context_id, text.ladder.attribute)
-        rng = np.random.default_rng([self.seed, int(name[:16], 16)])
+        rng = seeded_rng(self.seed, text.target.text, text.target.context_id, text.ladder.attribute)
         if protocol != "yes_no_two_sided":
             return sample_verdicts(probs, self.n_samples, rng)
         sides = np.stack([probs[:, :2], 1 - probs[:, :2]], axis=-1)  # two questions, each with its own yes and no

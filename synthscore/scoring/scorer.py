@@ -11,27 +11,26 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..engine import Engine, Progress
 from ..engines import open_judge
 from ..errors import InputError, LadderError, require_kind, unusable
-from ..io.files import Source
+from ..io.fields import Item
+from ..io.files import ItemBatch, Source, list_items
 from ..io.scores import Scores
-from ..io.texts import Item, ItemBatch, list_items
 from ..judging.asking import Asking
-from ..judging.tasks import load_task
-from ..judging.templates import Templates
+from ..judging.templates import Templates, load_task
 from ..ladders.references import References
 from ..signature import Signature
 from ..types import Attribute, Score, Target, Task
 from .ladder import LadderMethod, Scoring, unscored
 from .method import Method, MethodPlan, Texts, Tools
 from .paper import Paper
-from .questions import find_questions
-from .scored import Counts, Scored, ScoredBatch
 from .singly import MicroBatcher
+from .votes import Jury
 from .whole import WholeTextStore
 
 if TYPE_CHECKING:
@@ -49,6 +48,66 @@ Planned = Callable[[int | None], None]
 
 Question = tuple[str, str]
 """On what a text is judged: a task and one of its attributes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What was asked, and what came of it; of two batches of rows, one + other.
+
+    statuses : of the scores. n_targets, n_attributes, n_rungs : asked about; rungs of a ladder, 0 where they differ
+    n_questions : all of them. n_in_rounds, n_full : with a stop rule, those about texts, and of their whole ladders
+    n_unmet : scores that do not meet the stop rule, though all was asked
+    """
+
+    statuses: Counter[str] = field(default_factory=Counter)
+    n_targets: int = 0
+    n_attributes: int = 0
+    n_rungs: int = 0
+    n_questions: int = 0
+    n_in_rounds: int = 0
+    n_full: int = 0
+    n_unmet: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        lengths = {counts.n_rungs for counts in (self, other) if counts.n_targets}
+        summed = {column.name: getattr(self, column.name) + getattr(other, column.name) for column in fields(Counts)}
+        n_attributes = max(self.n_attributes, other.n_attributes)
+        n_rungs = lengths.pop() if len(lengths) == 1 else 0
+        return replace(Counts(**summed), n_attributes=n_attributes, n_rungs=n_rungs)
+
+
+LadderKind = tuple[str, str, int]
+"""Task, attribute, number of rungs: what a scale is fitted for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """rows[i] are the scores of item i, one an attribute, each with its signature.
+
+    scales : that they are on. juries : of several judges, who votes
+    """
+
+    rows: Sequence[Sequence[tuple[Score, Signature]]]
+    counts: Counts
+    scales: Sequence[Any] = ()
+    juries: Mapping[LadderKind, Jury] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[tuple[Score, Signature]]:
+        return itertools.chain.from_iterable(self.rows)
+
+    @property
+    def used(self) -> tuple[Signature, ...]:
+        """The signatures of what was asked about, each once."""
+        same = {id(signature): signature for score, signature in self if score.n_comparisons or score.value is not None}
+        return tuple(dict.fromkeys(same.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredBatch:
+    """Rows as they were read, some or all, and the scores of their items, in the same order."""
+
+    batches: Sequence[ItemBatch]
+    scored: Scored
 
 
 class Scorer:
@@ -96,7 +155,6 @@ class Scorer:
         self.named_attributes = (attribute,) if isinstance(attribute, str) else attribute
         self.questions = find_questions(references, task, self.named_attributes)
         self.scales: Sequence[Scale] = ()  # that the last call scored on
-        self._batcher = MicroBatcher(self._score_items, lambda item: item.context_id)
         self._asked_by: dict[Question, tuple[Templates, Attribute]] = {}
         for name, attributes in self.questions.items():
             for each in attributes:
@@ -159,9 +217,11 @@ class Scorer:
         scored = plan.score(progress)
         self.scales = scored.scales
         signatures = tuple(signature for _, signature in scored)
-        different = scored.used or plan.signatures or tuple(dict.fromkeys(signatures))
-        merged = Signature.merged(different) if different else self.signature
-        return Scores(tuple(score for score, _ in scored), merged, signatures if len(different) > 1 else ())
+        scores = tuple(score for score, _ in scored)
+        different = scored.used or plan.signatures or tuple(dict.fromkeys(signatures)) or (self.signature,)
+        if len(different) == 1:
+            return Scores(scores, different[0])
+        return Scores(scores, Signature.merged(different), signatures)
 
     def score_batches(
         self,
@@ -180,10 +240,11 @@ class Scorer:
         groups: Iterator[list[ItemBatch]] = ([batch] for batch in batches)
         if not self.method.alone:
             groups = iter([list(batches)])
-        for group, is_only in _with_only(groups):
+        ahead = list(itertools.islice(groups, 2))  # of a group that is the only one, all questions are known at once
+        for group in itertools.chain(ahead, groups):
             plan = self.plan([item for batch in group for item in batch.items])
             if planned is not None:
-                planned(plan.n_questions if is_only else None)
+                planned(plan.n_questions if len(ahead) == 1 else None)
             if check is not None and self.method.alone:
                 for signature in plan.signatures:
                     check(signature)
@@ -252,9 +313,7 @@ class Scorer:
         """The tasks on which a row that names none can be judged."""
         if len(self.questions) == 1:
             return tuple(self.questions)
-        if self.tools.references is None:
-            return ()
-        ladders = self.tools.references
+        ladders = self.tools.references or ()
         return [
             task
             for task, attributes in self.questions.items()
@@ -286,6 +345,10 @@ class Scorer:
         self.method.require_alone()
         _ = self.question
         return self._batcher.submit(list_items(rows))
+
+    @cached_property
+    def _batcher(self) -> MicroBatcher[Item, Score]:
+        return MicroBatcher(self._score_items)
 
     def _score_items(self, items: Sequence[Item]) -> Sequence[Score]:
         return [score for score, _ in self.plan(items).score()]
@@ -360,22 +423,9 @@ class ScorerPlan:
         )
 
 
-def _with_only(groups: Iterator[list[ItemBatch]]) -> Iterator[tuple[list[ItemBatch], bool]]:
-    """Each group, and whether there is no other."""
-    first = next(groups, None)
-    if first is None:
-        return
-    second = next(groups, None)
-    yield first, second is None
-    if second is not None:
-        yield second, False
-    for group in groups:
-        yield group, False
-
-
 def make_method(method: str | Method | None, scoring: Scoring) -> Method:
     """The method that is named, or that of ladders. raises : InputError, MethodError"""
-    if method is None:
+    if method is None or method == "ladder":
         return LadderMethod(scoring)
     if isinstance(method, str):
         from .methods import open_method
@@ -385,3 +435,46 @@ def make_method(method: str | Method | None, scoring: Scoring) -> Method:
     if scoring != Paper() and not (isinstance(method, LadderMethod) and method.scoring == scoring):
         raise unusable("scoring", scoring, "with the method ladder alone", "Leave it out, or the method")
     return method
+
+
+def find_questions(
+    references: References | None, task: str | None, attributes: Sequence[str] | None
+) -> dict[str, tuple[str, ...]]:
+    """Task -> the attributes to judge on, in order: those of the references, as far as they are named.
+
+    Without references, those that are named; none where rows are to say.
+    raises : LadderError for a task or attribute of which the references hold no ladder, or where they hold none at all
+    """
+    if references is None:
+        return {load_task(task).name: tuple(attributes or ())} if task else {}
+    if not len(references):
+        raise LadderError(f"{references.source} holds no ladders at all. Make some with `synthscore generate`")
+    there = dict(references.attributes_by_task)
+    if task:
+        name = load_task(task).name
+        if name not in there:
+            raise LadderError(f"{references.source} holds no ladders of task {name!r}, but of: {', '.join(there)}")
+        there = {name: there[name]}
+    for name in attributes or ():
+        if not any(name in known for known in there.values()):
+            others = ", ".join(dict.fromkeys(other for known in there.values() for other in known))
+            raise LadderError(
+                f"{references.source} holds no ladders for attribute {name!r}, but for: {others}. Name one of them, or "
+                f"make the ladders with `synthscore generate ... --attribute {name}`",
+                attribute=name,
+            )
+    chosen = {task: tuple(name for name in attributes or known if name in known) for task, known in there.items()}
+    return {task: names for task, names in chosen.items() if names}
+
+
+def ladder_lengths(references: References | None, questions: Mapping[str, Sequence[str]]) -> list[int]:
+    """How many rungs the ladders of these tasks and attributes have: each number once, rising."""
+    if references is None:
+        return []
+    lengths = {
+        length
+        for task, attributes in questions.items()
+        for attribute in attributes
+        for length in references.filter(task=task, attribute=attribute).lengths
+    }
+    return sorted(lengths)

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -33,18 +34,16 @@ class MicroBatcher(Generic[T, R]):
     """Gathers rows for a few milliseconds, and has them answered in one call.
 
     answer : rows -> as many answers, in their order. What it raises is raised to everybody whose row was in the call
-    key : rows of one key stand together in a call
     wait_s : how long the first row waits for others. most : number of rows from which on none waits
     """
 
     def __init__(
         self,
         answer: Callable[[Sequence[T]], Sequence[R]],
-        key: Callable[[T], str],
         wait_s: float = 0.005,
         most: int = 256,
     ) -> None:
-        self._answer, self._key, self._wait_s, self._most = answer, key, wait_s, most
+        self._answer, self._wait_s, self._most = answer, wait_s, most
         self._queue: deque[_Waiting[T, R]] = deque()
         self._n_rows = 0  # in the queue
         self._changed = threading.Condition()
@@ -65,20 +64,16 @@ class MicroBatcher(Generic[T, R]):
 
     def _run(self) -> None:
         while batch := self._next():
-            rows = [(row, place) for place, each in enumerate(batch) for row in each.rows]
-            order = sorted(range(len(rows)), key=lambda index: self._key(rows[index][0]))
+            rows = [row for each in batch for row in each.rows]
             try:
-                answers = self._answer([rows[index][0] for index in order])
-                by_row = dict(zip(order, answers, strict=True))
+                answers = [answer for _, answer in zip(rows, self._answer(rows), strict=True)]
             except BaseException as error:
                 for each in batch:
                     each.found.set_exception(error)
                 continue
-            found: list[list[R]] = [[] for _ in batch]
-            for index, (_, place) in enumerate(rows):
-                found[place].append(by_row[index])
-            for each, own in zip(batch, found, strict=True):
-                each.found.set_result(own)
+            left = iter(answers)
+            for each in batch:
+                each.found.set_result(list(islice(left, len(each.rows))))
 
     def _next(self) -> list[_Waiting[T, R]]:
         """What is asked about together, the oldest first; nothing where nobody has come for a while."""

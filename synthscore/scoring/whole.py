@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ..io.texts import Item
+from ..io.fields import Item
 from ..judging.asking import Asking
 from ..signature import Signature
 from ..store.engine import StoredVerdicts
 from ..store.file import Store
-from ..types import FloatArray, Ladder, Score, Target
+from ..types import FloatArray, Ladder, Score
 
 Texts = Mapping[int, tuple[Item, Ladder]]
 WholeValues = Callable[[FloatArray, Asking], FloatArray | None]
@@ -83,7 +83,6 @@ class WholeTexts:
         for index, (item, ladder) in texts.items():
             if ladder.context_id not in self._begun:
                 self._begun[ladder.context_id] = self._stored.begun(ladder)
-            assert isinstance(item.target, Target)
-            key = StoredVerdicts.key(self._begun[ladder.context_id], item.target.text)
+            key = StoredVerdicts.key(self._begun[ladder.context_id], item.require_target().text)
             keys.setdefault(ladder.n_rungs, {})[index] = key
         return keys

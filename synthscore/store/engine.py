@@ -19,19 +19,18 @@ from ..engine import (
     Answers,
     Capabilities,
     Engine,
+    EngineAround,
     Generation,
     Kind,
     LabelAnswer,
     OtherToken,
     Progress,
     Question,
-    capabilities_of,
 )
 from ..errors import EngineError, StoreError
 from ..signature import Signature, text_hash
 from ..types import FloatArray, Ladder, Score
-from .answers import VERDICTS, Stored
-from .file import Store
+from .file import VERDICTS, Store, Stored
 
 SAMPLE = 512  # questions whose tokens a QuestionCounter counts, of one call
 _PAUSE_S = 120  # between two batches of answers: after a longer time, another run wrote the second
@@ -52,7 +51,7 @@ class Asked:
     tokens_computed: int = 0
 
 
-class StoredEngine:
+class StoredEngine(EngineAround):
     """An engine that is asked only what the store does not hold. Itself an Engine.
 
     Distinct questions that are missing go to the inner engine in the order given, a batch at a time, and each batch is
@@ -63,17 +62,10 @@ class StoredEngine:
     """
 
     def __init__(self, engine: Engine, store: Store) -> None:
-        self.engine, self.store = engine, store
+        super().__init__(engine)
+        self.store = store
         self.asked = Asked()
         self._sizes: dict[Kind, int] = dict(LEAST)
-
-    @property
-    def signature(self) -> Signature:
-        return self.engine.signature
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return capabilities_of(self.engine)
 
     def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
         """As the inner engine's; the token counts are of what was asked now."""
@@ -253,15 +245,11 @@ class RecordedEngine:
                 path=self.path,
                 engines=engines,
             )
-        self._signature = Signature.parse(fitting[0])
-        self.capabilities = recorded_capabilities(self._signature)
-
-    @property
-    def signature(self) -> Signature:
-        return self._signature
+        self.signature: Signature = Signature.parse(fitting[0])
+        self.capabilities = recorded_capabilities(self.signature)
 
     def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
-        keys = [question.key(str(self._signature)) for question in questions]
+        keys = [question.key(str(self.signature)) for question in questions]
         with Store(self.path, create=False) as store:
             found = look_up(store, keys, questions)
         if progress:
@@ -285,7 +273,7 @@ class RecordedEngine:
         )
 
 
-class QuestionCounter:
+class QuestionCounter(EngineAround):
     """An engine in the place of another, that counts what it is asked and answers nothing.
 
     n_questions : asked for
@@ -293,19 +281,11 @@ class QuestionCounter:
     """
 
     def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+        super().__init__(engine)
         self.pace: float | None = None
         self.n_questions = self._n_counted = self._n_new = self._n_characters = 0
         self._n_tokens = self._n_read = 0  # tokens, and characters of the prompts that were tokenised
         self._new: set[bytes] = set()
-
-    @property
-    def signature(self) -> Signature:
-        return self.engine.signature
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return capabilities_of(self.engine)
 
     def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
         """An EngineError for each."""

@@ -16,16 +16,17 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..engine import Question
-from ..errors import StoreError, SynthscoreWarning
+from ..engine import Prompt, Question, Sampling
+from ..errors import InputError, StoreError, SynthscoreWarning
 from ..resources import cache_folder
-from .answers import Batch, BatchRows, Stored, batch_rows, crc, intact, to_row, unpack
 
 FORMAT = 2
 _AT_ONCE = 500  # keys in one query
@@ -33,6 +34,44 @@ _APPLICATION = 0x53594E53  # "SYNS": tells a store from any other SQLite file
 _MAGIC = b"SQLite format 3\0"  # how each file of SQLite begins
 _BUSY_S = 60.0  # how long to wait for another process that writes
 _CHECKPOINT = 16384  # pages in the WAL before they go into the file: fewer, larger copies
+
+_JSON = json.JSONEncoder(separators=(",", ":"))
+
+VERDICTS = "verdicts"
+"""A kind of answers, which have no question: what those to questions came to for a whole text, on all rungs of its
+ladder (store/engine.py: StoredVerdicts), so that a text is found again by one key."""
+
+
+class Stored(NamedTuple):
+    """An answer as it is stored. key : sha256 of the question; value : JSON; engine : signature; question : None where
+    it was not kept."""
+
+    key: bytes
+    kind: str
+    value: Any
+    engine: str
+    question: Question | None = None
+
+
+class Batch(NamedTuple):
+    """Answers of one kind and engine that were written together. created_at : Unix time, seconds."""
+
+    id: int
+    kind: str
+    engine: str
+    created_at: int
+    n_answers: int
+    has_questions: bool
+
+
+class BatchRows(NamedTuple):
+    """A batch as it is stored. rows : (place, key, value)."""
+
+    kind: str
+    engine: str
+    created_at: int
+    questions: bytes | None
+    rows: list[tuple[int, bytes, str]]
 
 
 class Store:
@@ -89,8 +128,8 @@ class Store:
             message = f"cannot write to the store {self.path}{what}: the file or its folder can only be read"
             raise self._error(f"{message}. Copy it to where it can be written, and name the copy")
 
-    def _error(self, message: str, **data: Any) -> StoreError:
-        return StoreError(message, path=self.path, **data)
+    def _error(self, message: str) -> StoreError:
+        return StoreError(message, path=self.path)
 
     def close(self) -> None:
         self._db.close()
@@ -372,3 +411,109 @@ def _readable(db: sqlite3.Connection, query: str, order: str) -> Iterator[tuple[
         with suppress(sqlite3.DatabaseError):
             yield from db.execute(f"{query} ORDER BY {order} {direction}")
             return
+
+
+# ------------------------------------------------------------------------------------------------- rows of a store
+
+
+def to_row(answer: Stored, created_at: int) -> dict[str, Any]:
+    """An answer with its question as a row of JSON. -inf, of an impossible label, is a text: JSON does not have it."""
+    question: dict[str, Any] | None = None
+    if answer.question is not None:
+        asked, sampling = answer.question, answer.question.sampling
+        question = {"text": asked.prompt.text, "prefill": asked.prompt.prefill}
+        if asked.continuation is not None:
+            question["continuation"] = asked.continuation
+        elif sampling is None:
+            question |= {"labels": list(asked.labels)} | ({"ordered": True} if asked.ordered else {})
+        else:
+            question |= {name: getattr(sampling, name) for name in ("max_new_tokens", "temperature", "top_p")}
+            question |= {"seed": asked.seed} | ({"stop": list(sampling.stop)} if sampling.stop else {})
+    return {
+        "key": answer.key.hex(),
+        "kind": answer.kind,
+        "engine": answer.engine,
+        "created_at": utc(created_at),
+        "question": question,
+        "answer": json.loads(_JSON.encode(answer.value), parse_constant=lambda name: str(float(name))),
+    }
+
+
+def utc(seconds: int) -> str:
+    """Unix time as 2026-01-31T23:59:59Z."""
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def batch_rows(kind: str, engine: str, created_at: int, answers: Sequence[Stored]) -> BatchRows:
+    """The rows of answers that all have a question, or that all have none."""
+    rows = [(place, answer.key, _JSON.encode(answer.value)) for place, answer in enumerate(answers)]
+    questions = [answer.question for answer in answers if answer.question is not None]
+    return BatchRows(kind, engine, created_at, pack(questions) if questions else None, rows)
+
+
+def crc(batch: int, place: int, key: bytes, value: bytes) -> int:
+    """SQLite checks the structure of its pages, not their content: this finds a digit that has changed on disk."""
+    return zlib.crc32(value, zlib.crc32(b"%d:%d:%b" % (batch, place, key)))
+
+
+def intact(batch: int, place: int, key: bytes, value: bytes, checksum: int) -> bool:
+    """Whether a stored answer has its checksum."""
+    try:
+        return crc(batch, place, key, value) == checksum
+    except TypeError:  # a number or nothing where bytes should be
+        return False
+
+
+def pack(questions: Sequence[Question]) -> bytes:
+    """Questions, compressed together. What a prompt shares with the beginning of the one before it is left out first:
+    that is most of it, and may be longer than the 32 KiB that zlib looks back."""
+    rows: list[tuple[Any, ...]] = []
+    before = ""
+    for question in questions:
+        prompt, sampling = question.prompt, question.sampling
+        kept = n_shared(before, prompt.text)
+        begun = [prompt.prefill, prompt.n_shared] if prompt.n_shared else prompt.prefill
+        row = (kept, prompt.text[kept:], begun)
+        if question.continuation is not None:
+            rows.append((*row, question.continuation))
+        elif sampling is None:
+            rows.append((*row, {"levels": question.labels} if question.ordered else question.labels))
+        else:
+            stop = (sampling.stop,) if sampling.stop else ()  # left out where it was before it was kept
+            how = (sampling.max_new_tokens, sampling.temperature, sampling.top_p, *stop)
+            rows.append((*row, how, question.seed))
+        before = prompt.text
+    return zlib.compress(_JSON.encode(rows).encode(), 1)  # level 6: 4 % smaller, slower by a fifth
+
+
+def unpack(packed: bytes) -> list[Question]:
+    """raises : sqlite3.DatabaseError, where this is not what `pack` gave"""
+    try:
+        questions, before = [], ""
+        for kept, rest, begun, how, *seed in json.loads(zlib.decompress(packed)):
+            before = before[:kept] + rest
+            prompt = Prompt(before, *([begun] if isinstance(begun, str) else begun))
+            if isinstance(how, str):
+                questions.append(Question(prompt, continuation=how))
+            elif seed:
+                n_tokens, temperature, top_p, *stop = how
+                questions.append(Question(prompt, (), Sampling(n_tokens, temperature, top_p, tuple(*stop)), *seed))
+            elif isinstance(how, dict):
+                questions.append(Question(prompt, tuple(how["levels"]), ordered=True))
+            else:
+                questions.append(Question(prompt, tuple(how)))
+        return questions
+    except (zlib.error, ValueError, TypeError, InputError) as error:
+        raise sqlite3.DatabaseError(f"questions cannot be read: {error}") from error
+
+
+def n_shared(one: str, other: str) -> int:
+    """Characters that two texts share at their beginning."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -104,7 +104,7 @@ def _judge(labelled: Labelled) -> JudgeModel | None:
     if not (told := [score for score in labelled.scores if score.verdicts]):
         return None
     n = max(map(n_rungs, told))
-    protocol = dict(labelled.signature.parts).get("protocol", "")
+    protocol = labelled.signature.part("protocol")
     judge, _ = fit(answers_of([score for score in told if n_rungs(score) == n], n, protocol)[0])
     return judge if judge.rungs_rise else None
 

@@ -18,20 +18,17 @@ from typing import Any, NamedTuple, get_args
 from ..engine import Engine, Progress
 from ..engines import open_judge
 from ..errors import InputError, Reasons, SynthscoreWarning
-from ..io.fields import Row
-from ..io.files import Source
-from ..io.formats import RowBatch
+from ..io.fields import Item, Row
+from ..io.files import Source, read_items
 from ..io.shards import Shard
-from ..io.texts import read_items
 from ..io.write import Output, require_apart, require_format, sorted_into
 from ..judging.asking import Asking
 from ..ladders.references import References
 from ..scoring.ladder import Scoring
 from ..scoring.method import Method
 from ..scoring.paper import Paper
-from ..scoring.questions import find_questions, ladder_lengths
 from ..scoring.run import Judges, Tally, score_rows
-from ..scoring.scorer import Planned, Scorer, make_method
+from ..scoring.scorer import Planned, Scorer, find_questions, ladder_lengths, make_method
 from ..store.engine import store_of
 from ..types import Score
 from .certificate import Certificate
@@ -47,7 +44,7 @@ ABOUT: Mapping[str, type] = {
 class Decided(NamedTuple):
     """A row, its score, and what was decided of it."""
 
-    row: Row | InputError
+    item: Item
     score: Score
     decision: Decision
     why: str
@@ -55,13 +52,16 @@ class Decided(NamedTuple):
     @property
     def values(self) -> Mapping[str, Any]:
         """As they were read."""
-        return self.row.values if isinstance(self.row, Row) else {"unreadable": self.row.value}
+        row = self.item.row
+        return row.values if isinstance(row, Row) else {"unreadable": row.value}
 
     @property
-    def about(self) -> dict[str, Any]:
+    def marked(self) -> dict[str, Any]:
+        """With what was decided, in a column synthscore."""
         score = self.score
         numbers = (score.value, score.stderr, score.low, score.high)
-        return dict(zip(ABOUT, (*numbers, self.decision, self.why, score.status, score.reason), strict=True))
+        about = dict(zip(ABOUT, (*numbers, self.decision, self.why, score.status, score.reason), strict=True))
+        return {**self.values, "synthscore": about}
 
 
 @dataclass
@@ -156,9 +156,14 @@ def filter(
     batches = read_items(rows, encoding=encoding, fields=fields, only=shard.owns if shard else None)
 
     def make_scorer(engine: Engine) -> Scorer:
-        whole_texts = store_of(engine)
         return Scorer(
-            references, engine, task=task, attribute=attribute, asking=asking, method=method, whole_texts=whole_texts
+            references,
+            engine,
+            task=task,
+            attribute=attribute,
+            asking=asking,
+            method=method,
+            whole_texts=store_of(engine),
         )
 
     with sorted_into(paths) as outputs:
@@ -167,11 +172,10 @@ def filter(
             filtered.tally.add(part.scored, method)
             scores = (score for score, _ in part.scored)
             for batch in part.batches:
-                rows_read = batch.read.rows
-                these = zip(rows_read, islice(scores, len(rows_read)), strict=True)
-                decided = [Decided(row, score, *rule.decide(score)) for row, score in these]
+                these = zip(batch.items, islice(scores, len(batch.items)), strict=True)
+                decided = [Decided(item, score, *rule.decide(score)) for item, score in these]
                 filtered.count(decided)
-                _sort(batch.read, decided, outputs, filtered)
+                _sort(batch.schema, decided, outputs, filtered)
     return filtered
 
 
@@ -179,21 +183,18 @@ def check(
     references: References | None,
     rule: Rule,
     *,
-    task: str | None = None,
-    attribute: str | None = None,
+    task: str | None,
+    attribute: str | None,
     method: Method,
-    paths: Mapping[str, str] | None = None,
 ) -> None:
     """What `filter` refuses before it asks anything.
 
-    raises : InputError for two outputs that are one file (field "paths"), several attributes ("attribute"), a rule that
-        needs errors which the scores have not ("alpha") and a threshold off the scale ("threshold"); LadderError
+    raises : InputError for several attributes (field "attribute"), a rule that needs errors which the scores have not
+        ("alpha") and a threshold off the scale ("threshold"); LadderError
     """
-    require_apart(paths or {})
     questions = find_questions(references, task, None if attribute is None else [attribute])
-    names = list(dict.fromkeys(name for attributes in questions.values() for name in attributes))
-    if references is None and attribute is not None:
-        names = [attribute]
+    every = dict.fromkeys(name for attributes in questions.values() for name in attributes)
+    names = list(every) if attribute is None else [attribute]
     if len(names) != 1:
         there = f"there are {len(names)}: {', '.join(names)}" if names else "none is named"
         raise InputError(
@@ -219,20 +220,18 @@ def check(
     check_threshold(rule.threshold, method.limits(max(lengths, default=0)))
 
 
-def _sort(batch: RowBatch, decided: Sequence[Decided], outputs: Mapping[str, Output], found: Filtered) -> None:
-    """Each row where it belongs."""
+def _sort(typed: Any, decided: Sequence[Decided], outputs: Mapping[str, Output], found: Filtered) -> None:
+    """Each row where it belongs. typed : the Arrow schema of the rows, if they have one"""
     for name in outputs or get_args(Decision):
         which = {"dropped", "unsure"} if name == "dropped" and outputs and "unsure" not in outputs else {name}
-        chosen = [index for index, each in enumerate(decided) if each.decision in which]
-        if name == "kept" and batch.lines and outputs:
-            lines = (batch.lines[index] for index in chosen)
+        chosen = [each for each in decided if each.decision in which]
+        read = [each.item.row for each in chosen]
+        lines = [row.line for row in read if isinstance(row, Row) and row.line]
+        if name == "kept" and outputs and 0 < len(chosen) == len(lines):
             outputs[name].write_lines("".join(line if line.endswith("\n") else f"{line}\n" for line in lines).encode())
             continue
-        rows = [decided[index].values for index in chosen]
-        schema = batch.schema
-        if name != "kept":
-            rows = [{**decided[index].values, "synthscore": decided[index].about} for index in chosen]
-            schema = None if schema is None else _marked(schema)
+        rows = [each.values if name == "kept" else each.marked for each in chosen]
+        schema = typed if name == "kept" or typed is None else _marked(typed)
         if outputs:
             outputs[name].write_rows(rows, schema)
         else:

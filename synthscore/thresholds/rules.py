@@ -13,7 +13,7 @@ from numbers import Real
 from statistics import NormalDist
 from typing import Literal
 
-from ..errors import InputError, SynthscoreWarning, require_kind
+from ..errors import InputError, SynthscoreWarning, require_kind, unusable
 from ..scoring.method import Limits
 from ..signature import Signature
 from ..types import Score
@@ -87,12 +87,8 @@ class AtLeast(Rule):
         _require_finite(self.threshold)
         require_kind("alpha", self.alpha, Real, "a number, more than 0 and at most 0.5")
         if not 0 < self.alpha <= 0.5:
-            raise InputError(
-                f"alpha is {self.alpha}, expected more than 0 and at most 0.5: the probability of a wrong decision "
-                "that is allowed. 0.1 keeps what is good enough with probability 0.9",
-                field="alpha",
-                value=self.alpha,
-            )
+            expected = "more than 0 and at most 0.5: the probability of a wrong decision that is allowed"
+            raise unusable("alpha", self.alpha, expected, "0.1 keeps what is good enough with probability 0.9")
 
     def decide(self, score: Score) -> tuple[Decision, str]:
         if score.value is None:
@@ -104,11 +100,9 @@ class AtLeast(Rule):
                 field="stderr",
                 value=None,
             )
-        beyond = score.value - self.threshold
-        margin = NormalDist().inv_cdf(1 - self.alpha) * score.stderr
         prob = self.prob(score.value, score.stderr)
         why = f"P(score >= {self.threshold:g}) = {prob:.3f}, score {score.value:.2f} +- {score.stderr:.2f}"
-        return "kept" if beyond >= margin else "dropped" if beyond <= -margin else "unsure", why
+        return "kept" if prob >= 1 - self.alpha else "dropped" if prob <= self.alpha else "unsure", why
 
     def prob(self, value: float, stderr: float) -> float:
         """P(score >= threshold)."""
@@ -134,7 +128,7 @@ def limits(score: Score) -> tuple[float, float]:
     return low if score.low is None else score.low, high if score.high is None else score.high
 
 
-def check_threshold(threshold: float, limits: Limits, remedy: str = "Choose one between these") -> None:
+def check_threshold(threshold: float, limits: Limits) -> None:
     """A threshold must be one that scores can be on both sides of.
 
     limits : of the scores' method
@@ -142,7 +136,8 @@ def check_threshold(threshold: float, limits: Limits, remedy: str = "Choose one 
     warns : SynthscoreWarning for one where scores are a guess
     """
     if not limits.low <= threshold <= limits.high:
-        raise InputError(f"the threshold {threshold:g} is {limits.words}. {remedy}", field="threshold", value=threshold)
+        message = f"the threshold {threshold:g} is {limits.words}. Choose one between these"
+        raise InputError(message, field="threshold", value=threshold)
     if not limits.likely_low <= threshold <= limits.likely_high:
         warnings.warn(f"the threshold {threshold:g} is {limits.likely_words}", SynthscoreWarning, stacklevel=2)
 
@@ -150,5 +145,4 @@ def check_threshold(threshold: float, limits: Limits, remedy: str = "Choose one 
 def _require_finite(threshold: float) -> None:
     require_kind("threshold", threshold, Real, "a number on the scale of the scores")
     if not math.isfinite(threshold):
-        message = f"threshold is {threshold}, expected a finite number. Choose one on the scale of the scores"
-        raise InputError(message, value=threshold)
+        raise unusable("threshold", threshold, "a finite number", "Choose one on the scale of the scores")

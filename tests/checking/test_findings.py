@@ -12,8 +12,7 @@ from synthscore.checking import findings as module
 from synthscore.checking.findings import MEANING, Finding, judged_findings, last_written
 from synthscore.checking.rungs import ask_rungs, place_rungs
 from synthscore.judging.asking import Asking
-from synthscore.judging.tasks import load_task
-from synthscore.judging.templates import Templates
+from synthscore.judging.templates import Templates, load_task
 from synthscore.ladders.references import References
 from synthscore.resources import resource
 from synthscore.scoring.anchored import Anchored, Scales
@@ -283,7 +282,7 @@ def test_what_the_judge_could_not_answer_is_found_with_its_reason():
 def test_estimated_positions_are_those_that_the_judge_goes_by(bias):
     positions = (1, 1.5, 3, 4.5, 5)
     ladders, qualities = many(positions)
-    (placed,) = place_rungs(ask_rungs(ladders, judge_of(qualities, 1.5, bias), TEMPLATES))
+    (placed,) = place_rungs(ask_rungs(ladders, judge_of(qualities, 1.5, bias), TEMPLATES)).values()
     assert placed.scale.judge.rungs_rise
     at = placed.scale.ladders["c0"].mean
     true = np.array(positions)
@@ -296,14 +295,14 @@ def test_estimated_positions_are_those_that_the_judge_goes_by(bias):
 def test_a_ladder_without_a_rung_has_no_gap_there():
     ladders, qualities = many((1, 2, 3, 4, 5))
     ladders[0] = ladder([None, *(rung.text for rung in ladders[0].rungs[1:])], context_id="c0")
-    (placed,) = place_rungs(ask_rungs(ladders, judge_of(qualities), TEMPLATES))
+    (placed,) = place_rungs(ask_rungs(ladders, judge_of(qualities), TEMPLATES)).values()
     assert math.isnan(placed.gaps["c0"][0])
     assert not np.isnan(placed.gaps["c0"][1:]).any()
 
 
 def test_where_the_judge_sees_the_ladders_upside_down_there_are_no_gaps():
     ladders, qualities = many((5, 4, 3, 2, 1))
-    (placed,) = place_rungs(ask_rungs(ladders, judge_of(qualities), TEMPLATES))
+    (placed,) = place_rungs(ask_rungs(ladders, judge_of(qualities), TEMPLATES)).values()
     assert not placed.scale.judge.rungs_rise
     assert np.isnan(placed.gaps["c0"]).all()
 
@@ -314,7 +313,7 @@ def silent(prompt, labels):
 
 def test_a_judge_that_answers_nothing_gives_no_gaps_and_no_positions():
     ladders, _ = many((1, 2, 3))
-    (placed,) = place_rungs(ask_rungs(ladders, FakeEngine(silent), TEMPLATES))
+    (placed,) = place_rungs(ask_rungs(ladders, FakeEngine(silent), TEMPLATES)).values()
     assert "answered nothing" in placed.trouble
     assert np.isnan(placed.gaps["c0"]).all()
 
@@ -324,7 +323,7 @@ def test_a_ladder_of_which_nothing_was_answered_has_no_gaps_beside_others_that_h
     engine = judge_of(qualities)
     answered = engine.judge
     engine.judge = lambda prompt, labels: (silent if "Context 1 " in prompt.text else answered)(prompt, labels)
-    (placed,) = place_rungs(ask_rungs(ladders, engine, TEMPLATES))
+    (placed,) = place_rungs(ask_rungs(ladders, engine, TEMPLATES)).values()
     assert placed.trouble == ""
     assert np.isnan(placed.gaps["c1"]).all()
     assert not np.isnan(placed.gaps["c0"]).any()
@@ -333,7 +332,7 @@ def test_a_ladder_of_which_nothing_was_answered_has_no_gaps_beside_others_that_h
 def test_bias_and_distance_are_separated_by_both_orders():
     ladders, qualities = many((1, 2, 3, 4))
     judge = judge_of(qualities, bias=1.0)
-    (placed,) = place_rungs(ask_rungs(ladders, judge, TEMPLATES, Asking(both_orders=False)))
+    (placed,) = place_rungs(ask_rungs(ladders, judge, TEMPLATES, Asking(both_orders=False))).values()
     assert placed.gaps["c0"] == pytest.approx(np.ones(3), abs=0.4)
 
 
@@ -343,18 +342,19 @@ def test_attributes_and_lengths_have_scales_of_their_own_and_nothing_asked_is_no
     fluency = [replace(each, attribute="fluency") for each in three]
     engine = judge_of(qualities | more)
     found = place_rungs(ask_rungs([*three, replace(four[0], context_id="d"), *fluency], engine, TEMPLATES))
-    assert [(p.scale.attribute, p.scale.n_rungs, len(p.gaps)) for p in found] == [
+    assert [(p.scale.attribute, p.scale.n_rungs, len(p.gaps)) for p in found.values()] == [
         ("coherence", 3, 2), ("coherence", 4, 1), ("fluency", 3, 2)]  # fmt: skip
-    assert place_rungs(ask_rungs([], engine, TEMPLATES)) == []
+    assert place_rungs(ask_rungs([], engine, TEMPLATES)) == {}
     alone = place_rungs(ask_rungs([ladder([None, None, "One text."])], engine, TEMPLATES))
-    assert np.isnan(alone[0].gaps["c1"]).all()
+    (only,) = alone.values()
+    assert np.isnan(only.gaps["c1"]).all()
 
 
 def test_the_scale_is_one_that_texts_can_be_scored_on(tmp_path):
     ladders, qualities = many((1, 2, 3, 4, 5))
     engine = judge_of(qualities | {"A text to judge.": 3.6}, 1.5)
     placed = place_rungs(ask_rungs(ladders, engine, TEMPLATES))
-    Scales([each.scale for each in placed]).save(tmp_path / "scale.json")
+    Scales([each.scale for each in placed.values()]).save(tmp_path / "scale.json")
     scale = Scales.load(tmp_path / "scale.json")
     scorer = Scorer(References(tuple(ladders)), engine, scoring=Anchored(scale), asking=Asking(both_orders=True))
     asked = engine.n_judged

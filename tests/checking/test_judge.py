@@ -11,7 +11,7 @@ import pytest
 from synthscore.checking.judge import choose, examine
 from synthscore.errors import InputError, LadderError
 from synthscore.judging.asking import PROTOCOLS, Asking
-from synthscore.judging.tasks import load_task
+from synthscore.judging.templates import load_task
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
 from tests import factories

@@ -7,8 +7,7 @@ import pytest
 
 from synthscore.checking.rungs import LadderCheck, ask_rungs
 from synthscore.errors import LadderError
-from synthscore.judging.tasks import load_task
-from synthscore.judging.templates import Templates
+from synthscore.judging.templates import Templates, load_task
 from tests import factories
 from tests.fakes import FakeEngine
 
@@ -89,7 +88,7 @@ def test_what_the_judge_could_not_answer_is_nan_with_its_reason_and_not_rising()
 def test_a_ladder_with_fewer_than_two_texts_asks_nothing_and_is_not_rising():
     engine = FakeEngine(number_judge)
     (check,) = checked([ladder(None, 2)], engine, TEMPLATES)
-    assert check == LadderCheck((2,))
+    assert check == LadderCheck((2,), pairs={}, n_unanswered=0, reason="")
     assert not check.rising
     assert math.isnan(check.mean_margin)
     assert engine.n_judged == 0

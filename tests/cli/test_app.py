@@ -12,8 +12,8 @@ from cyclopts import Token
 
 import synthscore
 from synthscore.cli.app import VERBS, build_app, main
-from synthscore.cli.exits import BROKEN_PIPE, ERROR, USAGE
 from synthscore.cli.help import flowing
+from synthscore.cli.messages import BROKEN_PIPE, ERROR, USAGE
 from tests.cli.given import shown
 
 

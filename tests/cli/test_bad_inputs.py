@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from synthscore.cli.app import main
-from synthscore.cli.exits import ERROR, USAGE
+from synthscore.cli.messages import ERROR, USAGE
 from tests.cli.given import CONTEXTS, shown, target
 
 ROW = json.dumps(target("c1", 2)) + "\n"
@@ -47,7 +47,7 @@ TOLD = [
     ("score rows.jsonl --references ladders --from inspect", ERROR, "Run: pip install 'synthscore[inspect-ai]'"),
     ("report scored.jsonl -o page.html", ERROR, "What could not be read: scored.jsonl row 1: its score is nan"),
     ("references import odd.csv " + IMPORT, ERROR, "no rungs, but 'piece', 'worst', 'best'", "--field rung_1=COLUMN"),
-    ("references import bare.jsonl " + IMPORT, ERROR, "there is no context, but 'rungs'", "--field context=COLUMN"),
+    ("references import bare.jsonl " + IMPORT, ERROR, "there is no 'context', but 'rungs'", "--field context=COLUMN"),
     ("export rows.jsonl --to argilla --sample -4", USAGE, "--sample", "Must be >= 1"),
     ("demo -o notes.txt", USAGE, "--output notes.txt is a file, expected a folder"),
     ("export rows.jsonl", USAGE, "--to: whose form, one of argilla, label-studio"),

@@ -11,7 +11,7 @@ import pytest
 from synthscore.cli.app import main
 from synthscore.engine import Capabilities
 from synthscore.engines.tokens import PromptTokenizer
-from synthscore.judging.tasks import load_task
+from synthscore.judging.templates import load_task
 from synthscore.ladders.references import References
 from synthscore.resources import resource
 from tests.cli.given import shown

@@ -9,7 +9,8 @@ import pytest
 
 from synthscore.cli.app import main
 from synthscore.io import formats
-from synthscore.io.formats import Format, RowBatch, make_batches
+from synthscore.io.fields import RowBatch, make_batches
+from synthscore.io.formats import Format
 from synthscore.report import read_run
 from tests.cli.given import read, score, target, write
 

@@ -7,7 +7,7 @@ import pytest
 
 from synthscore import engines
 from synthscore.cli.app import main
-from synthscore.io.contexts import some_contexts
+from synthscore.io.files import some_contexts
 from synthscore.ladders.references import References
 from synthscore.resources import resource
 from tests.cli.given import CONTEXTS, read, score, shown, target, write

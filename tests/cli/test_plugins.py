@@ -5,7 +5,6 @@ import re
 import pytest
 
 from synthscore.cli.app import main
-from synthscore.errors import SynthscoreWarning
 from synthscore.evaluation.ratings import Ratings
 from synthscore.scoring.methods import MethodKind
 from synthscore.scoring.methods.grading import Direct
@@ -75,6 +74,9 @@ def adding(**groups):
     return pytest.mark.parametrize("installed", [groups], indirect=True, ids=[""])
 
 
+told_of_warnings = pytest.mark.filterwarnings("default::synthscore.errors.SynthscoreWarning")  # elsewhere raised
+
+
 # ------------------------------------------------------------------------------------------------- methods
 
 
@@ -97,17 +99,19 @@ def test_score_lists_and_runs_a_method_of_an_installed_package(installed, engine
     assert [row["score"] for row in read("scores.jsonl")] == [8.0]
 
 
+@told_of_warnings
 @adding(methods={"broken": "no_such_module:KIND", "text": "NO_METHOD", "direct": "NINE", "nine": "NINE"})
-def test_a_broken_plug_in_costs_a_warning_and_not_the_verb(installed, engine, references):
+def test_a_broken_plug_in_costs_a_warning_and_not_the_verb(installed, engine, references, capsys):
     write("targets.jsonl", target("c1", 2))
     engine.judge = says_eight
-    with pytest.warns(SynthscoreWarning) as caught:
-        assert score("--method", "nine", "-o", "scores.jsonl") == 0
-    warned = "\n".join(str(each.message) for each in caught)
+    assert score("--method", "nine", "-o", "scores.jsonl") == 0
+    warned = capsys.readouterr().err
+    assert warned.count("warning: ") == 3
     assert "'broken' of an unknown package (synthscore.methods: no_such_module:KIND) is left out, since it" in warned
     assert "'text' (synthscore.methods) is left out: it is ('what', 'it', 'is'), expected a synthscore" in warned
     assert "'direct' (synthscore.methods) is left out: there is a method of that name" in warned
-    assert score("--method", "direct:scale=1-9", "-o", "scores.jsonl") == 0, "ours asks for no plug-in: no warning"
+    assert score("--method", "direct:scale=1-9", "-o", "scores.jsonl") == 0
+    assert "warning" not in capsys.readouterr().err, "ours asks for no plug-in: no warning"
 
 
 def test_evaluate_tells_of_an_unknown_method_which_there_are(installed, rated, capsys):
@@ -115,15 +119,13 @@ def test_evaluate_tells_of_an_unknown_method_which_there_are(installed, rated, c
     assert "there is no method 'nope'. There are: ladder, place, decision-score, direct, " in capsys.readouterr().err
 
 
+@told_of_warnings
 @adding(methods={"words": "WORDS", "broken": "no_such_module:KIND"})
 def test_evaluate_lists_and_runs_a_method_of_an_installed_package(installed, rated, capsys):
-    with pytest.warns(
-        SynthscoreWarning, match=r"'broken' of .* is left out, since it cannot be loaded: ModuleNotFound"
-    ):
-        assert evaluate("--human", "ratings.jsonl", "--methods", "length,nope:x=1", "--model", "m") == 1
-    assert re.search(
-        r"no method 'nope:x=1'\. There are: ladder, .*, random, words$", capsys.readouterr().err, re.MULTILINE
-    )
+    assert evaluate("--human", "ratings.jsonl", "--methods", "length,nope:x=1", "--model", "m") == 1
+    err = capsys.readouterr().err
+    assert re.search(r"^warning: .*'broken' of .* is left out, since it cannot be loaded: ModuleNotFound", err, re.M)
+    assert re.search(r"no method 'nope:x=1'\. There are: ladder, .*, random, words$", err, re.M)
     assert evaluate("--human", "ratings.jsonl", "--methods", "words") == 0
     assert re.search(r"^words +1\.00 ", capsys.readouterr().out, re.MULTILINE)
 
@@ -155,7 +157,9 @@ def test_a_benchmark_of_an_installed_package_is_listed_and_evaluated(installed, 
     assert re.search(r"^length +1\.00 ", capsys.readouterr().out, re.MULTILINE)
 
 
+@told_of_warnings
 @adding(benchmarks={"none": "NO_BENCHMARK", "toy": "TOY"})
-def test_an_entry_point_that_is_no_benchmark_costs_a_warning_and_not_the_verb(installed, rated):
-    with pytest.warns(SynthscoreWarning, match=r"'none' \(synthscore.benchmarks\) is left out: it is \('what', "):
-        assert evaluate("--benchmark", "toy", "--data", ".", "--methods", "length") == 0
+def test_an_entry_point_that_is_no_benchmark_costs_a_warning_and_not_the_verb(installed, rated, capsys):
+    assert evaluate("--benchmark", "toy", "--data", ".", "--methods", "length") == 0
+    warned = capsys.readouterr().err
+    assert re.search(r"^warning: .*'none' \(synthscore.benchmarks\) is left out: it is \('what', ", warned, re.M)

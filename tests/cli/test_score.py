@@ -335,10 +335,13 @@ def test_a_task_of_ones_own_goes_all_the_way(engine, folder, capsys):
     ("options", "said"),
     [([], "100% of 40 verdicts find the text the better one"), (["--both-orders"], "in 100% of 40 pairs: asked about")],
 )
-def test_score_warns_once_of_a_judge_that_says_the_same_whatever_it_is_shown(engine, references, capsys, options, said):
+@pytest.mark.parametrize("verb", [["score"], ["filter", "--min-score", "3"]], ids=lambda verb: verb[0])
+def test_score_and_filter_warn_once_of_a_judge_that_says_the_same_whatever_it_is_shown(
+    engine, references, capsys, verb, options, said
+):
     write("targets.jsonl", *(target("c1", 3, id=str(i)) for i in range(8)))
     engine.judge = lambda prompt, labels: [math.log(p) for p in (0.9, 0.05, 0.02)]
-    assert score(*options) == 0
+    assert main([*verb, "targets.jsonl", "--references", "ladders", *options]) == 0
     err = capsys.readouterr().err
     assert err.count("warning:") == 1
     shown(err, said, "synthscore doctor")

@@ -2,8 +2,7 @@
 
 import logging
 
-from synthscore.cli.messages import Messages
-from synthscore.cli.talk import clip, counted, reasons, table, visible
+from synthscore.cli.messages import Messages, clip, counted, reasons, table, visible
 
 
 def test_reasons_that_differ_only_in_names_and_numbers_are_one():

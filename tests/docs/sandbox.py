@@ -150,7 +150,6 @@ def entered(folder: Path, models: Models) -> Iterator[None]:
             patch.setitem(BENCHMARKS, name, small)
             patch.setattr(released.RELEASED, name, small)
         patch.setattr("synthscore.engines.open_engine", models.open)
-        patch.setattr("papers.__main__.open_engine", models.open)
         yield
 
 

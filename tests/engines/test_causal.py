@@ -17,7 +17,7 @@ from synthscore.engines import loading, open_engine
 from synthscore.engines.loading import read_as
 from synthscore.engines.local import Questions
 from synthscore.engines.source import Source
-from synthscore.engines.tree import attention, cascade, forward, writing
+from synthscore.engines.tree import attention, cascade, causal, writing
 from synthscore.engines.tree.causal import CausalEngine
 from synthscore.engines.tree.plan import plan
 from synthscore.engines.tree.trie import pack
@@ -310,7 +310,7 @@ def test_calls_that_belong_together_go_on_from_what_was_read(name, max_tokens):
 
 @pytest.mark.parametrize("most", [0, 200_000])
 def test_what_is_kept_is_bounded_and_then_read_anew(most, monkeypatch):
-    monkeypatch.setattr(forward, "MOST_KEPT", most)
+    monkeypatch.setattr(causal, "MOST_KEPT", most)
     engine = engine_of("llama", max_tokens=50)
     with together():
         found, computed = in_rounds(engine, ROUNDS)
@@ -532,9 +532,9 @@ def test_a_text_is_cut_where_the_context_ends():
 
 def test_a_model_that_cannot_be_padded_on_the_left_writes_one_text_at_a_time(monkeypatch):
     engine = CausalEngine(*llama(), name="llama")
-    inputs = writing.padded_left
+    inputs = writing.side_by_side
     monkeypatch.setattr(  # without its mask
-        writing, "padded_left", lambda *given: {**inputs(*given), "attention_mask": None}
+        writing, "side_by_side", lambda *given, **side: {**inputs(*given, **side), "attention_mask": None}
     )
     with pytest.warns(SynthscoreWarning, match="one at a time"):
         texts = generate(engine, PROMPTS[:2], Sampling(4, temperature=0), [0, 0])

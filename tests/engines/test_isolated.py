@@ -37,6 +37,10 @@ def sequences(draw):
 MANY = st.lists(sequences(), min_size=1, max_size=8)
 
 
+def tokens_of(planned, sequence, part):
+    return planned.places(planned.paragraphs_of(sequence, part))
+
+
 def seen_by(planned, token):
     """Indices of the tokens that it sees, from the blocks."""
     for start, stop, keys, seen in planned.blocks(4):
@@ -88,8 +92,8 @@ def test_each_text_is_read_once_in_each_place_and_cues_alone_are_read_for_every_
     planned = plan(many, MARKS)
     assert planned.n_tokens == 3 + 2 * 5 * 7 + 25 * 2
     assert [planned.parts[0][k] for k in range(4)] == [SHARED, 1, 2, CUE]
-    assert planned.tokens(0, 1).tolist() != planned.tokens(0, 2).tolist()
-    assert planned.ids[planned.tokens(7, 2)].tolist() == many[7][10:17]
+    assert tokens_of(planned, 0, 1).tolist() != tokens_of(planned, 0, 2).tolist()
+    assert planned.ids[tokens_of(planned, 7, 2)].tolist() == many[7][10:17]
     assert chunks(many, MARKS, planned.n_tokens) == [sorted(range(25), key=lambda k: many[k])]
 
 
@@ -206,10 +210,10 @@ def test_a_long_paragraph_is_cut_into_equal_pieces_that_are_read_behind_one_anot
     assert planned.positions.max() < 8 >= sizes.max()
     path, _ = path_of(planned, 0)
     assert planned.ids[path].tolist() == sequence
-    assert planned.ids[planned.tokens(0, 1)].tolist() == [12, 1, COLON, *[13] * n_text, END]
+    assert planned.ids[tokens_of(planned, 0, 1)].tolist() == [12, 1, COLON, *[13] * n_text, END]
     assert seen_by(planned, planned.ends[0]) == set(range(len(sequence)))
-    last = planned.tokens(0, 1)[-1]
-    assert seen_by(planned, last) == {*planned.tokens(0, SHARED).tolist(), *planned.tokens(0, 1).tolist()}
+    last = tokens_of(planned, 0, 1)[-1]
+    assert seen_by(planned, last) == {*tokens_of(planned, 0, SHARED).tolist(), *tokens_of(planned, 0, 1).tolist()}
 
 
 def test_a_piece_sees_the_instructions_and_what_is_near_so_that_time_does_not_grow_with_the_square(monkeypatch):
@@ -218,7 +222,7 @@ def test_a_piece_sees_the_instructions_and_what_is_near_so_that_time_does_not_gr
     planned = plan([[10, END, *[11] * 63, END, 12, 1, COLON, 13, END, 12, 2, COLON, 13, END, 14]], marks)
     context = planned.starts[1 + 7]  # of its eight pieces, the last
     assert seen_by(planned, context) == {0, 1, *range(context - 16, context + 8)}
-    assert len(seen_by(planned, planned.tokens(0, 1)[0])) == 2 + 64 + 5
+    assert len(seen_by(planned, tokens_of(planned, 0, 1)[0])) == 2 + 64 + 5
 
 
 COUNTED = [
@@ -277,7 +281,7 @@ def test_a_text_is_read_the_same_whatever_stands_in_the_other_place(engine):
             read.append((planned, states(engine.model.base_model, [planned], torch.float32)))
     (one, first), (other, second) = read
     for part in (SHARED, 1):
-        np.testing.assert_allclose(first[one.tokens(0, part)], second[other.tokens(0, part)], atol=1e-5)
+        np.testing.assert_allclose(first[tokens_of(one, 0, part)], second[tokens_of(other, 0, part)], atol=1e-5)
     assert (first[one.ends] - second[other.ends]).abs().max() > 1e-3
 
 

@@ -15,8 +15,7 @@ from synthscore.engines.servers.pool import Retry, ServerPool, _Member
 from synthscore.engines.servers.server import Reply, Server
 from synthscore.errors import EngineError, LabelError, ServerError, SynthscoreWarning
 from synthscore.judging.asking import Asking, Pair, ask
-from synthscore.judging.tasks import load_task
-from synthscore.judging.templates import Templates
+from synthscore.judging.templates import Templates, load_task
 from synthscore.signature import Signature
 from synthscore.types import Context
 from tests.servers import LABELS, PROMPTS, Liar, forward, refusal, served

@@ -9,8 +9,7 @@ from synthscore.engine import Prompt, capabilities_of, label_log_probs, rewards,
 from synthscore.engines import open_engine
 from synthscore.errors import EngineError
 from synthscore.judging.asking import PROTOCOLS, Asking, Pair, ask
-from synthscore.judging.tasks import load_task
-from synthscore.judging.templates import Templates
+from synthscore.judging.templates import Templates, load_task
 from synthscore.scoring.anchored.mode import Anchored
 from synthscore.scoring.paper import paper_sum, rung_equivalent
 from synthscore.scoring.scorer import Scorer

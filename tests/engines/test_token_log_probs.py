@@ -16,12 +16,11 @@ from synthscore.cli.messages import Messages, Watched
 from synthscore.engine import Prompt, Question, Sampling, label_log_probs, token_log_probs
 from synthscore.engines import open_engine, seq2seq
 from synthscore.engines.seq2seq import Seq2SeqEngine
-from synthscore.engines.tree import forward
+from synthscore.engines.tree import causal as causal_models
 from synthscore.engines.tree.causal import CausalEngine
 from synthscore.errors import EngineError, PromptTooLongError, SynthscoreWarning
-from synthscore.store.answers import pack, unpack
 from synthscore.store.engine import RecordedEngine, StoredEngine
-from synthscore.store.file import Store
+from synthscore.store.file import Store, pack, unpack
 from tests.fakes import FakeEngine, stored_in_batches
 from tests.models import byte_level, metaspace, one_fast
 
@@ -148,14 +147,14 @@ def test_nothing_but_the_text_is_read_neither_its_end_nor_a_token_before_it(engi
 
 def test_a_cascade_runs_over_every_distinct_beginning_once(causal, monkeypatch):
     n_tokens = 0
-    logits = forward.Forward._logits
+    logits = CausalEngine._logits
 
     def counted(self, ids, *args, **kwargs):
         nonlocal n_tokens
         n_tokens += ids.numel()
         return logits(self, ids, *args, **kwargs)
 
-    monkeypatch.setattr(forward.Forward, "_logits", counted)
+    monkeypatch.setattr(CausalEngine, "_logits", counted)
     read(causal, PAIRS * 2)
     whole = [(*ids, *added[:-1]) for ids, added, _ in (causal.prompts.continuation(*pair) for pair in PAIRS)]
     assert n_tokens == len({row[:n] for row in whole for n in range(1, len(row) + 1)})
@@ -164,15 +163,15 @@ def test_a_cascade_runs_over_every_distinct_beginning_once(causal, monkeypatch):
 @pytest.mark.parametrize("n_rows", [1, 3])
 def test_logits_are_never_had_of_more_tokens_at_once_than_memory_allows(n_rows, engine, monkeypatch):
     shapes = []
-    for module in (forward, seq2seq):
+    for module in (causal_models, seq2seq):
         monkeypatch.setattr(module, "MOST_LOGITS", n_rows * engine.model.config.get_text_config().vocab_size)
-    chosen = forward.chosen
+    chosen = causal_models.chosen
 
     def seen(logits, rows, tokens):
         shapes.append(logits.shape[:-1].numel())
         return chosen(logits, rows, tokens)
 
-    for module in (forward, seq2seq):
+    for module in (causal_models, seq2seq):
         monkeypatch.setattr(module, "chosen", seen)
     check(engine, PAIRS[:9])
     if isinstance(engine, Seq2SeqEngine):  # one text, by a decoder

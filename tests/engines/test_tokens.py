@@ -167,7 +167,7 @@ def test_a_label_is_what_it_adds_to_the_prompt(tokenizer):
     prompt = Prompt("Which is better? Answer:")
     forms = prompts.label_forms(prompt, ["Better", "Worse"])
     assert forms.boundary == "whole"
-    for label, ids in zip(forms.labels, forms.forms, strict=True):
+    for label, ids in zip(("Better", "Worse"), forms.forms, strict=True):
         texts = {tokenizer.decode([*prompts.encode(prompt), *form], skip_special_tokens=True) for form in ids}
         assert all(text.lower().endswith(label.lower()) for text in texts)
         assert len(ids) == (1 if tokenizer.unk_token == "[UNK]" else 2)  # BERT drops the space

@@ -24,8 +24,7 @@ from synthscore.evaluation.methods import (
 )
 from synthscore.evaluation.methods.base import scored, task_of
 from synthscore.judging.asking import Asking
-from synthscore.judging.tasks import load_task
-from synthscore.judging.templates import Templates
+from synthscore.judging.templates import Templates, load_task
 from synthscore.ranking import bradley_terry as newton
 from synthscore.ranking.designs import all_pairs, greedy
 from synthscore.ranking.judge import PairJudge, Problem

@@ -13,8 +13,7 @@ from synthscore.errors import LabelError
 from synthscore.evaluation.methods import MethodError, Tools, method
 from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.judging.asking import Asking
-from synthscore.judging.tasks import load_task
-from synthscore.judging.templates import Templates
+from synthscore.judging.templates import Templates, load_task
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
 from synthscore.types import Context

@@ -18,9 +18,8 @@ from synthscore.errors import InputError
 from synthscore.evaluation.join import join
 from synthscore.evaluation.ratings import Ratings
 from synthscore.io.contexts import read_contexts
-from synthscore.io.files import read_rows
+from synthscore.io.files import list_items, read_rows
 from synthscore.io.scores import Scores
-from synthscore.io.texts import list_items
 from synthscore.io.write import write_rows
 from synthscore.ladders.handwritten import read_ladders
 from synthscore.ranking.judge import compare

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from synthscore.errors import InputError
-from synthscore.io.contexts import read_contexts, some_contexts
-from synthscore.io.fields import id_of_text
-from synthscore.io.files import read_rows
-from synthscore.io.texts import read_item
+from synthscore.io.contexts import read_contexts
+from synthscore.io.fields import id_of_text, read_item
+from synthscore.io.files import read_rows, some_contexts
 from synthscore.io.write import write_rows
 from synthscore.types import Context, Target
 

@@ -6,10 +6,9 @@ import json
 import pytest
 
 from synthscore.errors import InputError
-from synthscore.io import formats
-from synthscore.io.files import read_rows
+from synthscore.io import files, formats
+from synthscore.io.files import read_items, read_rows
 from synthscore.io.formats import FORMATS, find_format, is_readable, list_formats
-from synthscore.io.texts import read_items
 from synthscore.io.write import write_rows
 
 ROWS = [{"id": str(number), "text": f"Text {number}."} for number in range(5)]
@@ -81,16 +80,17 @@ def test_the_table_is_looked_up_when_a_file_is(monkeypatch):
 
 @pytest.mark.parametrize("size", [1, 3, 100])
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
-def test_chosen_rows_come_once_each_in_their_order_whatever_the_batches(tmp_path, suffix, size):
+def test_chosen_rows_come_once_each_in_their_order_whatever_the_batches(tmp_path, suffix, size, monkeypatch):
     rows = [{"id": str(i), "context_id": f"c{i % 3}", "text": f"Text {i}."} for i in range(20)]
     write_rows(rows, tmp_path / f"rows{suffix}")
-    batches = list(read_items(tmp_path / f"rows{suffix}", only=lambda key: key != "c1", size=size))
+    monkeypatch.setattr(files, "BATCH", size)
+    batches = list(read_items(tmp_path / f"rows{suffix}", only=lambda key: key != "c1"))
     wanted = [row for row in rows if row["context_id"] != "c1"]
-    assert [row.values for batch in batches for row in batch.read.rows] == wanted
+    assert [item.row.values for batch in batches for item in batch.items] == wanted
     assert [item.id for batch in batches for item in batch.items] == [row["id"] for row in wanted]
     assert all(len(batch.items) < 2 * size for batch in batches)
     for batch in batches:
         if suffix == ".parquet":
-            assert batch.read.schema.names == ["id", "context_id", "text"]
+            assert batch.schema.names == ["id", "context_id", "text"]
         else:
-            assert [json.loads(line) for line in batch.read.lines] == [row.values for row in batch.read.rows]
+            assert [json.loads(item.row.line) for item in batch.items] == [item.row.values for item in batch.items]

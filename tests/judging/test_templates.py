@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synthscore.errors import TaskError, TemplateError
-from synthscore.judging.tasks import load_task, task_names
-from synthscore.judging.templates import TEMPLATE_SETS, Templates
+from synthscore.judging.templates import TEMPLATE_SETS, Templates, load_task, task_names
 from synthscore.resources import resource
 from synthscore.types import Context
 

@@ -9,8 +9,7 @@ from hypothesis.extra import numpy as hnp
 from synthscore.engine import LabelLogProbs
 from synthscore.errors import InputError
 from synthscore.judging.asking import PROTOCOLS, TURNED, Asking, Pair, ask, both_in_one
-from synthscore.judging.tasks import load_task
-from synthscore.judging.templates import Templates
+from synthscore.judging.templates import Templates, load_task
 from synthscore.types import Context
 from tests.fakes import CensoringEngine, FakeEngine
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synthscore.errors import TaskError
-from synthscore.judging.tasks import load_task
+from synthscore.judging.templates import load_task
 from synthscore.ladders.faults import Fault, clean, faults
 from synthscore.ladders.references import References
 from synthscore.resources import resource

@@ -13,10 +13,9 @@ from synthscore.io.shards import Shard
 from synthscore.io.write import replacing
 from synthscore.ladders import tables
 from synthscore.ladders.card import card_text
-from synthscore.ladders.manifest import file_sha256
 from synthscore.ladders.references import References
 from synthscore.ladders.release import DATA
-from synthscore.ladders.tables import N_KEPT_LADDERS
+from synthscore.ladders.tables import N_KEPT_LADDERS, file_sha256
 from synthscore.signature import text_hash
 from synthscore.types import Context, Ladder, Rung, blank
 
@@ -423,7 +422,7 @@ def test_the_card_counts_and_names_what_is_inside(ladders):
         "## What it is not",
     ):
         assert line in text
-    assert "None stated" in card_text((), "0" * 64)
+    assert "None stated" in card_text((), "0" * 64, release="", licence="", description="")
 
 
 # ------------------------------------------------------------------------------------------------- opened one by one

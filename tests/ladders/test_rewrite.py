@@ -13,7 +13,7 @@ from synthscore import engines
 from synthscore.cli.app import main
 from synthscore.errors import InputError
 from synthscore.io.write import write_rows
-from synthscore.judging.tasks import load_task
+from synthscore.judging.templates import load_task
 from synthscore.ladders import references
 from synthscore.ladders.degraded import DegradedWriter
 from synthscore.ladders.prompted import PromptedWriter

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from synthscore.engine import Answers, Generation, Prompt, Question, Sampling
 from synthscore.errors import EngineError, InputError, LadderError, TaskError
-from synthscore.judging.tasks import load_task
+from synthscore.judging.templates import load_task
 from synthscore.ladders import degraded as module
 from synthscore.ladders.degraded import DegradedWriter
 from synthscore.ladders.prompted import PromptedWriter
-from synthscore.ladders.write import Job, RungStep, generate_ladders, schedule
+from synthscore.ladders.write import Job, generate_ladders, schedule
 from synthscore.signature import text_hash
 from synthscore.types import Context, Rung
 from tests.fakes import FakeEngine, seed_writer
@@ -59,8 +59,16 @@ def texts(made):
     return [[rung.text for rung in ladder.rungs] for ladder in made]
 
 
-def flat(n_rungs):
-    return [step for wave in schedule(n_rungs) for step in wave]
+def steps(n_rungs):
+    """Each level, in order, with the levels that it is written between: the nearest of the waves before it."""
+    found = {}
+    for wave in schedule(n_rungs):
+        there = sorted(found)
+        for level in wave:
+            below = [other for other in there if other < level]
+            above = [other for other in there if other > level]
+            found[level] = (below[-1], above[0]) if there else ()
+    return list(found.items())
 
 
 # ---------------------------------------------------------------------------------------------------- the schedule
@@ -78,10 +86,8 @@ def flat(n_rungs):
     ],
 )
 def test_the_schedule_is_breadth_first_halving(n_rungs, expected):
-    steps = [
-        "{}({},{})".format(step.level, *step.parents) if step.parents else f"{step.level}" for step in flat(n_rungs)
-    ]
-    assert " ".join(steps) == expected
+    shown = ["{}({},{})".format(level, *parents) if parents else f"{level}" for level, parents in steps(n_rungs)]
+    assert " ".join(shown) == expected
 
 
 @pytest.mark.parametrize("n_rungs", [1, 0, -3])
@@ -92,26 +98,24 @@ def test_fewer_than_two_rungs_are_no_ladder(n_rungs):
 
 @given(st.integers(2, 300))
 def test_every_rung_is_written_once_in_the_first_wave_after_its_parents(n_rungs):
-    wave_of: dict[int, int] = {}
-    for number, wave in enumerate(schedule(n_rungs)):
-        for step in wave:
-            assert step.level not in wave_of
-            assert number == 1 + max((wave_of[parent] for parent in step.parents), default=-1)
-        wave_of |= {step.level: number for step in wave}
-    assert sorted(wave_of) == list(range(1, n_rungs + 1))
+    waves, parents = schedule(n_rungs), dict(steps(n_rungs))
+    wave_of = {level: number for number, wave in enumerate(waves) for level in wave}
+    assert sorted(level for wave in waves for level in wave) == list(range(1, n_rungs + 1))
+    assert all(number == 1 + max(map(wave_of.get, parents[level]), default=-1) for level, number in wave_of.items())
 
 
 @given(st.integers(2, 300))
 def test_parents_strictly_bracket_their_rung_and_depth_is_logarithmic(n_rungs):
-    assert schedule(n_rungs)[0] == (RungStep(1), RungStep(n_rungs))
-    assert all(step.parents[0] < step.level < step.parents[1] for step in flat(n_rungs)[2:])
+    assert schedule(n_rungs)[0] == [1, n_rungs]
+    assert all(parents[0] < level < parents[1] for level, parents in steps(n_rungs)[2:])
     assert len(schedule(n_rungs)) == math.ceil(math.log2(n_rungs - 1)) + 1
 
 
 @given(st.integers(0, 7))
 def test_schedules_for_powers_of_two_plus_one_are_nested(power):
     def fractions(n_rungs):
-        return [tuple((level - 1) / (n_rungs - 1) for level in (s.level, *s.parents)) for s in flat(n_rungs)]
+        every = steps(n_rungs)
+        return [tuple((each - 1) / (n_rungs - 1) for each in (level, *parents)) for level, parents in every]
 
     coarse, fine = fractions(2**power + 1), fractions(2 ** (power + 1) + 1)
     assert fine[: len(coarse)] == coarse
@@ -139,14 +143,14 @@ def test_a_rung_between_is_asked_for_with_the_texts_of_its_parents_and_records_t
     engine = FakeEngine()
     [made] = ladders(engine, [FERRY], ["fluency"], n_rungs)
     text = {rung.level: rung.text for rung in made.rungs}
-    for step, prompt in zip(flat(n_rungs), engine.written, strict=True):
-        rung = made.rungs[step.level - 1]
-        assert rung.parents == tuple(text_hash(text[parent]) for parent in step.parents)
-        assert rung.fraction == (step.level - 1) / (n_rungs - 1)
-        if step.parents:
-            assert prompt.text.index(text[step.parents[0]]) < prompt.text.index(text[step.parents[1]])
+    for (level, parents), prompt in zip(steps(n_rungs), engine.written, strict=True):
+        rung = made.rungs[level - 1]
+        assert rung.parents == tuple(text_hash(text[parent]) for parent in parents)
+        assert rung.fraction == (level - 1) / (n_rungs - 1)
+        if parents:
+            assert prompt.text.index(text[parents[0]]) < prompt.text.index(text[parents[1]])
         else:
-            assert (f"the {'best' if step.level == n_rungs else 'worst'} possible") in prompt.text
+            assert (f"the {'best' if level == n_rungs else 'worst'} possible") in prompt.text
 
 
 @pytest.mark.parametrize("write", [PromptedWriter(FakeEngine()), DegradedWriter()], ids=["prompt", "degrade"])

@@ -18,8 +18,7 @@ from synthscore.evaluation.benchmarks import load_benchmark
 from synthscore.evaluation.join import join
 from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.io.write import write_rows
-from synthscore.judging.tasks import load_task
-from synthscore.judging.templates import Templates
+from synthscore.judging.templates import Templates, load_task
 from synthscore.store.file import Store
 from synthscore.types import Context
 
@@ -64,6 +63,18 @@ def store(tmp_path):
         yield store
 
 
+@pytest.fixture
+def written(tmp_path):
+    """What writes rows into a file."""
+
+    def write(*rows):
+        file = tmp_path / "published.jsonl"
+        file.write_text("\n".join(map(json.dumps, rows)))
+        return file
+
+    return write
+
+
 def replayed(store, part=""):
     return open_engine(f"recorded:{store.path}{part and '#'}{part}")
 
@@ -71,8 +82,8 @@ def replayed(store, part=""):
 # ------------------------------------------------------------------------------------------------- answers
 
 
-def test_a_distribution_answers_our_prompt_and_what_is_not_told_is_censored_never_zero(store):
-    imported = import_answers([distribution()], RATINGS, store)
+def test_a_distribution_answers_our_prompt_and_what_is_not_told_is_censored_never_zero(store, written):
+    imported = import_answers(written(distribution()), RATINGS, store)
     answers = label_log_probs(replayed(store), [rate()], FIVE)
     np.testing.assert_array_equal(answers.log_probs, [[-3.0, -2.0, -0.25, math.log(1e-5), math.log(1e-5)]])
     assert answers.censored.tolist() == [[False, False, False, True, True]]
@@ -81,28 +92,30 @@ def test_a_distribution_answers_our_prompt_and_what_is_not_told_is_censored_neve
     assert imported.repeated == imported.untold == imported.left_out == ()
 
 
-def test_a_row_that_tells_all_labels_has_nothing_censored(store):
-    import_answers([distribution(logprobs=dict.fromkeys(FIVE, -1.7))], RATINGS, store)
+def test_a_row_that_tells_all_labels_has_nothing_censored(store, written):
+    import_answers(written(distribution(logprobs=dict.fromkeys(FIVE, -1.7))), RATINGS, store)
     assert label_log_probs(replayed(store), [rate()], FIVE).censored is None
 
 
-def test_a_row_that_tells_no_label_is_no_answer_and_is_counted(store):
-    imported = import_answers([distribution(logprobs=dict.fromkeys(FIVE))], RATINGS, store)
+def test_a_row_that_tells_no_label_is_no_answer_and_is_counted(store, written):
+    imported = import_answers(written(distribution(logprobs=dict.fromkeys(FIVE))), RATINGS, store)
     assert imported.untold == ("row 1, c1/a/coherence",)
     answers = label_log_probs(replayed(store), [rate()], FIVE)
     assert answers.label_mass == pytest.approx([0], abs=1e-15)  # so that no method takes it for one
     assert answers.unreported == pytest.approx([1])
 
 
-def test_an_attribute_is_asked_by_its_name_in_the_task(store):
-    import_answers([distribution(attribute="quality")], RATINGS, store)
+def test_an_attribute_is_asked_by_its_name_in_the_task(store, written):
+    import_answers(written(distribution(attribute="quality")), RATINGS, store)
     answers = label_log_probs(replayed(store), [rate(attribute="relevance"), rate()], FIVE)
     assert list(answers.failures) == [1]
 
 
 @pytest.mark.parametrize(("choice", "expected"), [("A", [1, 0]), ("B", [0, 1]), ("tie", [0.5, 0.5])])
-def test_a_choice_answers_our_prompt_of_two_texts_in_the_order_in_which_they_were_shown(store, choice, expected):
-    import_answers([pairwise("b", "a", choice)], RATINGS, store)
+def test_a_choice_answers_our_prompt_of_two_texts_in_the_order_in_which_they_were_shown(
+    store, choice, expected, written
+):
+    import_answers(written(pairwise("b", "a", choice)), RATINGS, store)
     attribute = TEMPLATES.task.attribute("coherence")
     asked = TEMPLATES.choose(CONTEXT, attribute, first="Two.", second="One.")
     other = TEMPLATES.choose(CONTEXT, attribute, first="One.", second="Two.")
@@ -127,14 +140,14 @@ def test_the_signature_names_the_judge_its_prompt_the_benchmark_and_the_file(tmp
     assert digest not in next(iter(import_answers(file, RATINGS, store).engines))
 
 
-def test_answers_that_are_there_are_not_new(store):
-    assert import_answers([distribution(), pairwise()], RATINGS, store).n_new == 2
-    assert import_answers([distribution(), pairwise()], RATINGS, store).n_new == 0
+def test_answers_that_are_there_are_not_new(store, written):
+    assert import_answers(written(distribution(), pairwise()), RATINGS, store).n_new == 2
+    assert import_answers(written(distribution(), pairwise()), RATINGS, store).n_new == 0
 
 
-def test_of_two_systems_that_wrote_the_same_the_first_answer_counts_and_the_second_is_named(store):
+def test_of_two_systems_that_wrote_the_same_the_first_answer_counts_and_the_second_is_named(store, written):
     other = {"1": None, "2": None, "3": None, "4": None, "5": -0.0}
-    imported = import_answers([distribution(), distribution("same", other)], RATINGS, store)
+    imported = import_answers(written(distribution(), distribution("same", other)), RATINGS, store)
     assert imported.repeated == ("row 2, c1/same/coherence",)
     assert imported.engines.popitem()[1] == 1
     assert label_log_probs(replayed(store), [rate()], FIVE).log_probs[0, 2] == -0.25
@@ -159,17 +172,17 @@ def test_of_two_systems_that_wrote_the_same_the_first_answer_counts_and_the_seco
         ({"kind": "generated_reference"}, "kind is 'generated_reference'"),
     ],
 )
-def test_a_row_that_cannot_be_used_is_named_and_the_others_are_imported(store, row, said):
-    imported = import_answers([row, pairwise()], RATINGS, store)
+def test_a_row_that_cannot_be_used_is_named_and_the_others_are_imported(store, row, said, written):
+    imported = import_answers(written(row, pairwise()), RATINGS, store)
     assert imported.n_new == 1
     (line,) = imported.left_out
     assert "row 1" in line
     assert said in line
 
 
-def test_a_file_without_a_usable_row_is_an_error(tmp_path, store):
+def test_a_file_without_a_usable_row_is_an_error(tmp_path, store, written):
     with pytest.raises(InputError, match=r"holds no answers about the texts of toy.*the first of 1 rows: .*no text of"):
-        import_answers([distribution("z")], RATINGS, store)
+        import_answers(written(distribution("z")), RATINGS, store)
     with pytest.raises(InputError, match="there is no such file"):
         import_answers(tmp_path / "nowhere.jsonl", RATINGS, store)
 
@@ -182,35 +195,37 @@ def score(system="a", value=4, method="rts", **changes):
     return row | {"method": method, "score": value} | changes
 
 
-def test_scores_become_rows_that_join_with_ratings():
-    rows = score_rows([score("a", 4), score("b", 2.5), score("a", 3, repeat=1), score("a", 1, "mcq")], "method:rts")
+def test_scores_become_rows_that_join_with_ratings(written):
+    rows = score_rows(
+        written(score("a", 4), score("b", 2.5), score("a", 3, repeat=1), score("a", 1, "mcq")), "method:rts"
+    )
     assert [(row["id"], row["score"], row["n_repeats"]) for row in rows] == [("c1/a", 3.5, 2), ("c1/b", 2.5, 1)]
     joined = join(RATINGS, rows)
     np.testing.assert_array_equal(joined.scores["coherence"].values, [3.5, 2.5, np.nan, np.nan])
     assert str(joined.scores["coherence"].signature).startswith("model:J|prompt:theirs|method:rts|published:")
 
 
-def test_scores_of_several_methods_are_an_error_that_lists_them():
+def test_scores_of_several_methods_are_an_error_that_lists_them(written):
     with pytest.raises(InputError, match=r"2 judges, prompts and methods, expected one:\n  model:J.*rts.*\n  .*mcq"):
-        score_rows([score(), score(method="mcq")])
+        score_rows(written(score(), score(method="mcq")))
     with pytest.raises(
         InputError, match=r"scores whose signature contains 'x' of 0 judges, prompts and methods.* none"
     ):
-        score_rows([score()], "x")
+        score_rows(written(score()), "x")
     with pytest.raises(InputError, match="kind is 'pairwise', expected score"):
-        score_rows([pairwise()])
+        score_rows(written(pairwise()))
 
 
-def test_judges_and_prompts_are_told_apart_and_prompts_are_not_averaged():
+def test_judges_and_prompts_are_told_apart_and_prompts_are_not_averaged(written):
     rows = [score(value=k, judge=judge, prompt_index=k) for judge in "JK" for k in (1, 2)]
     with pytest.raises(InputError, match="scores of 4 judges, prompts and methods"):
-        score_rows(rows)
-    (row,) = score_rows(rows, "model:K|prompt:theirs/2")
+        score_rows(written(*rows))
+    (row,) = score_rows(written(*rows), "model:K|prompt:theirs/2")
     assert (row["score"], row["n_repeats"]) == (2, 1)
 
 
-def test_a_text_whose_score_cannot_be_read_is_unscored_and_the_others_are_scored():
-    rows = score_rows([score("a", None), score("b", 2), score("c", 3), score("c", "?")])
+def test_a_text_whose_score_cannot_be_read_is_unscored_and_the_others_are_scored(written):
+    rows = score_rows(written(score("a", None), score("b", 2), score("c", 3), score("c", "?")))
     assert [(row["score"], row["status"]) for row in rows] == [(None, "unscored"), (2, "ok"), (3, "partial")]
     assert "score is None, expected a number" in rows[0]["reason"]
 
@@ -304,10 +319,10 @@ def test_every_published_row_is_an_answer_or_is_counted(store, name, benchmark, 
 
 @pytest.mark.slow
 @needs_data
-def test_every_first_answer_comes_back_as_it_was_published(store):
+def test_every_first_answer_comes_back_as_it_was_published(store, written):
     ratings = load_benchmark("summeval", SHARED)
     rows = [row for row in published("summeval_score_distributions") if row["judge"].startswith("Qwen")]
-    import_answers(rows, ratings, store)
+    import_answers(written(*rows), ratings, store)
     texts = {(text.context_id, text.system): text.text for text in ratings}
     prompts, first = [], {}
     for row in rows:
@@ -327,10 +342,10 @@ def test_every_first_answer_comes_back_as_it_was_published(store):
 
 @pytest.mark.slow
 @needs_data
-def test_the_positions_of_chatgpts_choices_come_back(store):
+def test_the_positions_of_chatgpts_choices_come_back(store, written):
     ratings = load_benchmark("summeval", SHARED)
     rows = published("summeval_pairwise_chatgpt")
-    import_answers(rows, ratings, store)
+    import_answers(written(*rows), ratings, store)
     texts = {(text.context_id, text.system): text.text for text in ratings}
     prompts = [
         TEMPLATES.choose(

@@ -52,7 +52,7 @@ def evaluated(capsys, *argv):
 @pytest.fixture
 def engine(monkeypatch):
     made = FakeEngine(reading_judge())
-    monkeypatch.setattr(commands, "open_engine", lambda name, **options: made)
+    monkeypatch.setattr(commands, "open_judge", lambda name, store, **options: made)
     return made
 
 

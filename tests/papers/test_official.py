@@ -17,7 +17,7 @@ from papers.benchmarks import BENCHMARKS
 from papers.official import _USR, FORMS
 from synthscore.errors import BenchmarkError
 from synthscore.evaluation.benchmarks import load_benchmark
-from synthscore.judging.tasks import load_task
+from synthscore.judging.templates import load_task
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "benchmarks"
 AT_HAND = ("summeval", "topicalchat", "personachat", "webnlg", "dialsummeval", "sfres", "sfhot")

@@ -11,7 +11,7 @@ from synthscore.evaluation.methods import Tools, method
 from synthscore.evaluation.methods.base import MethodError
 from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.judging.asking import Asking
-from synthscore.judging.tasks import load_task
+from synthscore.judging.templates import load_task
 from synthscore.types import Context
 from tests.fakes import CensoringEngine, FakeEngine
 

@@ -7,8 +7,7 @@ from synthscore.engine import Engine
 from synthscore.errors import EngineError, TemplateError
 from synthscore.evaluation.methods import MethodError, Tools, method
 from synthscore.judging.asking import Asking
-from synthscore.judging.tasks import load_task
-from synthscore.judging.templates import TEMPLATE_SETS, Templates
+from synthscore.judging.templates import TEMPLATE_SETS, Templates, load_task
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
 from synthscore.types import Context

@@ -7,14 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from papers.designs import random_calls
 from synthscore.errors import InputError
 from synthscore.ranking.bias import mean_debiasing, median_debiasing, pool, position_bias
 from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.designs import all_pairs
 from synthscore.scoring.shares import share
 from synthscore.signature import Signature
-from tests.factories import turned
+from tests.factories import random_calls, turned
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -9,8 +9,7 @@ import pytest
 
 from synthscore.errors import InputError
 from synthscore.judging.asking import Asking
-from synthscore.judging.tasks import load_task, task_names
-from synthscore.judging.templates import TEMPLATE_SETS, Templates
+from synthscore.judging.templates import TEMPLATE_SETS, Templates, load_task, task_names
 from synthscore.ranking.designs import all_pairs
 from synthscore.ranking.judge import PairJudge, Problem
 from synthscore.types import Context

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from papers.designs import random_calls
 from synthscore.errors import RankingError
 from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.designs import all_pairs
 from synthscore.ranking.likelihood import likelihood_ranking
-from tests.factories import turned
+from tests.factories import random_calls, turned
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -11,8 +11,7 @@ from benchmarks.verify import draw, replay
 from synthscore.engine import Prompt, Question
 from synthscore.engines.tree.causal import CausalEngine
 from synthscore.judging.asking import PROTOCOLS, Pair, prompt_of
-from synthscore.judging.tasks import load_task
-from synthscore.judging.templates import Templates
+from synthscore.judging.templates import Templates, load_task
 from synthscore.ladders.references import References
 from synthscore.resources import resource
 from synthscore.store.file import Store

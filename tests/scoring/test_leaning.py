@@ -1,6 +1,6 @@
 """Is a judge that says the same whatever it is shown noticed, and no other?"""
 
-from synthscore.scoring.leaning import Leaning
+from synthscore.scoring.run import Leaning
 from synthscore.types import Score, Verdict
 
 

@@ -17,8 +17,7 @@ from synthscore.engine import KEPT
 from synthscore.errors import InputError
 from synthscore.io.files import read_rows
 from synthscore.judging.asking import PROTOCOLS, Asking, Inquiry, Pair, ask
-from synthscore.judging.tasks import load_task
-from synthscore.judging.templates import Templates
+from synthscore.judging.templates import Templates, load_task
 from synthscore.ladders.references import References
 from synthscore.scoring.anchored import Anchored, Scales, questions
 from synthscore.scoring.anchored.adaptive import SameDecision, Sure, ask_in_rounds

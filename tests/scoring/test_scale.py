@@ -11,7 +11,7 @@ import pytest
 
 from synthscore import engines
 from synthscore.cli.app import main
-from synthscore.cli.scoring import judge_lines
+from synthscore.cli.score import judge_lines
 from synthscore.errors import InputError, SynthscoreWarning
 from synthscore.ladders.references import References
 from synthscore.scoring.anchored import Anchored, Anchors, JudgeModel, Scale, Scales
@@ -213,7 +213,7 @@ def test_ladders_that_fall_are_named_and_not_the_judge():
         fitting.score(targets())
         (scale,) = fitting.scales
         assert scale.judge.rungs_rise
-        return scale.falling, judge_lines([scale])
+        return scale.falling, list(judge_lines([scale]))
 
     texts = [rung.text for rung in LADDERS[0].rungs]
     turned = [replace(rung, text=text) for rung, text in zip(LADDERS[0].rungs, reversed(texts), strict=True)]

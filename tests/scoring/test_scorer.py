@@ -5,7 +5,7 @@ import pytest
 
 from synthscore import engines
 from synthscore.errors import InputError, LadderError
-from synthscore.io.texts import list_items
+from synthscore.io.files import list_items
 from synthscore.io.write import write_rows
 from synthscore.judging.asking import PROTOCOLS
 from synthscore.ladders.references import References

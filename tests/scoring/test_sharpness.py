@@ -6,7 +6,7 @@ import importlib
 import numpy as np
 import pytest
 
-from synthscore.cli.scoring import judge_lines
+from synthscore.cli.score import judge_lines
 from synthscore.scoring.anchored import Anchors, Scale, Scales, fit, positions
 from synthscore.scoring.anchored.parameters import fit_spreads, put_on_scale
 from synthscore.scoring.anchored.rising import sees_rise

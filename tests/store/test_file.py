@@ -20,9 +20,8 @@ from synthscore.cli.app import main
 from synthscore.engine import Prompt, Question, Sampling, generate, label_log_probs
 from synthscore.errors import StoreError, SynthscoreWarning
 from synthscore.signature import text_hash
-from synthscore.store.answers import Stored, n_shared, pack, unpack
 from synthscore.store.engine import StoredEngine
-from synthscore.store.file import Store
+from synthscore.store.file import Store, Stored, n_shared, pack, unpack
 from tests.fakes import FakeEngine
 
 from .. import kills
@@ -370,7 +369,7 @@ def test_a_database_of_another_program_or_another_format_is_left_alone(tmp_path)
 
 WRITER = textwrap.dedent("""
     import sys
-    from synthscore.store.answers import Stored
+    from synthscore.store.file import Stored
     from synthscore.store.file import Store
     from synthscore.signature import text_hash
 

@@ -22,16 +22,15 @@ from hypothesis import strategies as st
 from synthscore import engines
 from synthscore.cli.app import main
 from synthscore.errors import InputError, Reasons, StoreError
-from synthscore.io import texts
+from synthscore.io import files
 from synthscore.io.files import read_batches, read_rows
 from synthscore.io.write import sorted_into
 from synthscore.judging.asking import PROTOCOLS, Asking
-from synthscore.judging.tasks import load_task
+from synthscore.judging.templates import load_task
 from synthscore.ladders.references import References
 from synthscore.scoring.scorer import Scorer
-from synthscore.store.answers import Stored
 from synthscore.store.engine import StoredVerdicts
-from synthscore.store.file import Store
+from synthscore.store.file import Store, Stored
 from synthscore.thresholds import filter as filtering
 from synthscore.thresholds.rules import AtLeast
 from synthscore.types import Context, Ladder
@@ -74,7 +73,7 @@ def engine(monkeypatch):
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(texts, "BATCH", 7)
+    monkeypatch.setattr(files, "BATCH", 7)
 
 
 def quality(i):
@@ -119,7 +118,7 @@ def test_the_size_of_a_batch_changes_nothing(engine, monkeypatch, capsys, size):
     write(
         "targets.jsonl", [*rows(40), "not JSON\n", {"context_id": "c9", "text": "x"}, {"context_id": "c1", "text": ""}]
     )
-    monkeypatch.setattr(texts, "BATCH", size)
+    monkeypatch.setattr(files, "BATCH", size)
     assert keep("--dropped", "dropped.jsonl", "--unsure", "unsure.jsonl") == 3
     err = capsys.readouterr().err
     expected = [row for row in rows(40) if quality(row["n"]) > 3.35]
@@ -168,7 +167,7 @@ def test_formats_hold_the_same_rows_whatever_the_batches(engine, monkeypatch, ou
     assert keep() == 0
     contents = []
     for size in (7, 1000):
-        monkeypatch.setattr(texts, "BATCH", size)
+        monkeypatch.setattr(files, "BATCH", size)
         assert keep(out=out) == 0
         contents.append(Path(out).read_bytes())
     assert contents[0] == contents[1]
@@ -353,12 +352,12 @@ KILLED = """
 import sys, time
 from synthscore import engines
 from synthscore.cli.app import main
+from synthscore.io import files
 from synthscore.scoring.scorer import Scorer
-from synthscore.io import texts
 from tests.fakes import FakeEngine
 from tests.thresholds.test_filter import judge
 engines.open_engine = lambda name, **options: FakeEngine(judge)
-texts.BATCH = 16
+files.BATCH = 16
 whole = Scorer.plan
 def slow(self, items):
     print("batch", flush=True)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from transformers import AddedToken
 
-from synthscore.judging.tasks import load_task
-from synthscore.judging.templates import Templates
+from synthscore.judging.templates import Templates, load_task
 from tests.models import word_piece
 from training.examples import ALONE, BREAK, PROTOCOLS, SMOOTHING, alone, answer, example, prompts
 from training.groups import Group
@@ -123,7 +122,7 @@ def test_each_token_is_told_whether_the_context_has_its_word_and_the_pair_with_t
     group = replace(GROUP, texts=texts, severities=(0.0, 0.0), kinds=("good", "good"))
     made = alone(group, TEMPLATES, tokenizer)
     found = dict(zip(made.nodes.tolist(), made.found.tolist(), strict=True))
-    told = [found[token] for token in made.plan.tokens(1, 1).tolist() if token in found]
+    told = [found[token] for token in made.plan.places(made.plan.paragraphs_of(1, 1)).tolist() if token in found]
     words = ("An", "island", "ferry", ",", "a", "ferry", ".")
     right = [(1.0, np.nan), (1.0, 1.0), (1.0, 0.0), (np.nan, np.nan), (1.0, 0.0), (1.0, 1.0), (np.nan, np.nan)]
     expected = [pair for word, pair in zip(words, right, strict=True) for _ in tokenizer.tokenize(word)]

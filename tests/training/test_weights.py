@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from synthscore.engines.counts import COUNTS
-from synthscore.judging.tasks import load_task, task_names
+from synthscore.engines.isolated import COUNTS
+from synthscore.judging.templates import load_task, task_names
 from tests.models import word_piece
 from training.groups import Group
 from training.weights import differences, fitted, of_attributes

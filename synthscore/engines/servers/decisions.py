@@ -33,14 +33,6 @@ class OptionProbs(NamedTuple):
     mass: float | None
 
 
-def typed_question(question: Question) -> dict[str, Any]:
-    """In the form of System One: a choice among the labels, or a score whose levels they describe."""
-    instructions = question.prompt.divided[1]
-    if question.ordered:
-        return {"type": "score", "instructions": instructions, "criteria": list(question.labels)}
-    return {"type": "choice", "instructions": instructions, "criteria": dict.fromkeys(question.labels)}
-
-
 class Wire(ABC):
     """A form of requests and replies. name : in model names and signatures; its path below /v1, too."""
 
@@ -61,7 +53,11 @@ class SystemOne(Wire):
     name = "systemone"
 
     def body(self, questions: Sequence[Question]) -> dict[str, Any]:
-        asked = {str(place): typed_question(question) for place, question in enumerate(questions)}
+        asked = {}
+        for place, question in enumerate(questions):
+            labels = list(question.labels) if question.ordered else dict.fromkeys(question.labels)
+            kind = "score" if question.ordered else "choice"
+            asked[str(place)] = {"type": kind, "instructions": question.prompt.divided[1], "criteria": labels}
         return {"state": questions[0].prompt.divided[0], "questions": asked}
 
     def read(self, reply: Mapping[str, Any], place: int) -> OptionProbs | None:
@@ -80,11 +76,10 @@ class OpenAIDecisions(Wire):
     def body(self, questions: Sequence[Question]) -> dict[str, Any]:
         asked: list[dict[str, Any]] = []
         for place, question in enumerate(questions):
-            options: dict[str, Any] = {"choices": [{"value": label} for label in question.labels]}
+            kind, options = "choice", {"choices": [{"value": label} for label in question.labels]}
             if question.ordered:
                 levels = [{"label": str(level), "description": text} for level, text in enumerate(question.labels)]
-                options = {"levels": levels}
-            kind = "score" if question.ordered else "choice"
+                kind, options = "score", {"levels": levels}
             asked.append({"type": kind, "name": str(place), "instructions": question.prompt.divided[1], **options})
         return {"input": questions[0].prompt.divided[0], "questions": asked}
 
@@ -139,27 +134,21 @@ class DecisionServer(Served):
         )
 
     def together(self, questions: Sequence[Question]) -> list[list[int]]:
-        """Which questions go in one request: those with the same state."""
-        states: dict[str, list[int]] = {}
+        """Which questions go in one request: those of one kind with the same state."""
+        groups: dict[tuple[str, ...], list[int]] = {}
         for row, question in enumerate(questions):
-            states.setdefault(question.prompt.divided[0], []).append(row)
-        return [rows[start : start + _MOST] for rows in states.values() for start in range(0, len(rows), _MOST)]
+            prompt = question.prompt
+            groups.setdefault((prompt.divided[0], prompt.prefill, question.kind), []).append(row)
+        return [rows[start : start + _MOST] for rows in groups.values() for start in range(0, len(rows), _MOST)]
 
     def answer_all(self, questions: Sequence[Question]) -> list[Reply]:
-        """Of questions that go together. raises : ServerError, when the request failed"""
-        found: list[Reply | None] = []
-        for question in questions:
-            why = ""
-            if question.kind != "labels":
-                why = "decides among labels: it writes nothing, and reads no given text"
-            elif begun := question.prompt.prefill:
-                why = f"decides: it cannot go on from {begun!r}. Take other prompts"
-            found.append(Reply(EngineError(f"{self.model} {why}")) if why else None)
-        asked = [question for question, reply in zip(questions, found, strict=True) if reply is None]
-        replies = iter(self._ask(asked) if asked else ())
-        return [reply or next(replies) for reply in found]
-
-    def _ask(self, questions: Sequence[Question]) -> list[Reply]:
+        """Of questions that go together. raises : ServerError, when the request failed; EngineError, where they cannot
+        be asked of a server that decides"""
+        first = questions[0]
+        if first.kind != "labels":
+            raise EngineError(f"{self.model} decides among labels: it writes nothing, and reads no given text")
+        if begun := first.prompt.prefill:
+            raise EngineError(f"{self.model} decides: it cannot go on from {begun!r}. Take other prompts")
         try:
             reply = self._post(self._wire, questions)
         except ServerError as error:
@@ -168,7 +157,7 @@ class DecisionServer(Served):
             if len(questions) == 1:
                 return [Reply(error)]
             half = len(questions) // 2  # one that cannot be answered fails alone
-            return [*self._ask(questions[:half]), *self._ask(questions[half:])]
+            return [*self.answer_all(questions[:half]), *self.answer_all(questions[half:])]
         with self.http.reading(reply):
             usage = reply.get("usage") or {}
             n_tokens = usage.get("input_tokens") or 0

@@ -48,8 +48,9 @@ class Http:
         """A client, with no connection yet."""
         timeout = self._openai.Timeout(self._timeout_s, connect=min(self._timeout_s, 10.0))
         http = self._openai.DefaultHttpxClient(timeout=timeout, event_hooks={"response": [self._bound]})
-        how = {"api_key": self._key or "none", "max_retries": 0, "timeout": timeout, "http_client": http}
-        return self._openai.OpenAI(base_url=self._url, **how)
+        return self._openai.OpenAI(
+            base_url=self._url, api_key=self._key or "none", max_retries=0, timeout=timeout, http_client=http
+        )
 
     def _bound(self, response: Any) -> None:
         """A timeout is of each read. Of the whole reply, too, or one that drips would never end."""
@@ -112,16 +113,17 @@ class Http:
         body = error.body if isinstance(error.body, dict) else {}
         words = str(body.get("message") or error.body or error.message)
         status: int = error.status_code
-        how: dict[str, Any] = {"status": status, "fatal": status in _NEVER}
-        how["retryable"] = status in _LATER or status >= 500
-        how["retry_after"] = _retry_after(error.response.headers.get("retry-after"))
-        return self._error(f"HTTP {status}: {words:.500}", **how)
+        return self._error(
+            f"HTTP {status}: {words:.500}",
+            status=status,
+            fatal=status in _NEVER,
+            retryable=status in _LATER or status >= 500,
+            retry_after=_retry_after(error.response.headers.get("retry-after")),
+        )
 
     def _error(self, what: str, **data: Any) -> ServerError:
-        return ServerError(self._clean(f"asking the server {self._url} failed: {what}"), **data)
-
-    def _clean(self, message: str) -> str:
-        return message.replace(self._key, "***") if self._key else message
+        message = f"asking the server {self._url} failed: {what}"
+        return ServerError(message.replace(self._key, "***") if self._key else message, **data)
 
 
 def _cut(error: Exception) -> bool:

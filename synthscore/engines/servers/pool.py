@@ -133,7 +133,6 @@ class ServerPool:
             warning
         raises : EngineError, where none answers, or one cannot be used
         """
-        retry = retry or Retry()
         if others := sorted(set(options) - _OPTIONS):
             raise EngineError(
                 f"cannot open {name!r} with {', '.join(others)}: how a server runs its model is decided where it is "
@@ -150,7 +149,7 @@ class ServerPool:
         servers, failures = [], []
         for url, _ in addresses:
             try:
-                servers.append(_open(url, model, retry, options))
+                servers.append(_open(url, model, retry or Retry(), options))
             except ServerError as error:
                 if error.fatal or len(addresses) == 1:
                     raise
@@ -180,14 +179,16 @@ class ServerPool:
                 except IndexError:  # another thread has taken the last
                     return
                 asked = [questions[row] for row in together[place]]
+                replies: list[Reply] | Exception
                 try:
-                    done.put((place, self._ask(asked, orders[place], over)))
+                    replies = self._ask(asked, orders[place], over)
                 except Exception as error:
                     if isinstance(error, EngineError) and not isinstance(error, LabelError):
-                        done.put((place, [Reply(error)] * len(asked)))
-                        continue
-                    over.set()  # labels that cannot be asked of any row, or our own mistake
-                    done.put((place, error))
+                        replies = [Reply(error)] * len(asked)
+                    else:
+                        over.set()  # labels that cannot be asked of any row, or our own mistake
+                        replies = error
+                done.put((place, replies))
 
         # Threads that do not keep the process: an interrupt need not wait for requests that are on their way.
         for waiting in queues.values():
@@ -280,10 +281,8 @@ def _server(url: str, model: str | None, options: dict[str, Any]) -> Server | De
         return DecisionServer(url, model, method=method, **timeout)
     try:
         return Server(url, model, **options)
-    except ServerError:
-        raise
     except EngineError as error:
-        if method != "auto":
+        if method != "auto" or isinstance(error, ServerError):
             raise
         try:
             return DecisionServer(url, model, **timeout)

@@ -80,10 +80,10 @@ class Route(ABC):
     """
 
     name: ClassVar[str]
-    path: ClassVar[str] = "/completions"
-    at_root: ClassVar[bool] = False
-    by_ids: ClassVar[bool] = True
-    complete: ClassVar[bool] = False
+    path = "/completions"
+    at_root = False
+    by_ids = True
+    complete = False
     checked_by: ClassVar[type[Route] | None] = None
 
     @abstractmethod
@@ -104,7 +104,7 @@ class ChosenIds(Route):
 
     def ask(self, post: Post, prompt: Any, wanted: Sequence[int], top_k: int) -> NextToken[int]:
         asked = _completion(prompt, 1) | {"logprob_token_ids": list(wanted)}
-        return post(asked, lambda reply: chosen_step(dict(_with_ids(reply)), wanted))
+        return post(asked, lambda reply: NextToken.of_chosen(dict(_with_ids(reply)), wanted))
 
 
 class Generate(Route):
@@ -116,7 +116,7 @@ class Generate(Route):
         def read(reply: Mapping[str, Any]) -> NextToken[int]:
             meta = reply["meta_info"]
             triples = [*meta["output_top_logprobs"][0], *meta["output_token_ids_logprobs"][0]]
-            return chosen_step({whole(token): number(log_prob) for log_prob, token, *_ in triples}, wanted)
+            return NextToken.of_chosen({whole(token): number(log_prob) for log_prob, token, *_ in triples}, wanted)
 
         # At temperature 0 SGLang's log-probabilities are those of the model itself.
         asked = {"input_ids": list(prompt), "sampling_params": {"max_new_tokens": 1, "temperature": 0}}
@@ -185,7 +185,7 @@ class Chat(Route):
             if wanted:
                 places = reply["choices"][0]["logprobs"]["content"]
                 if [place["token"] for place in places[: len(wanted)]] != list(wanted) or len(places) <= len(wanted):
-                    return NextToken.nothing()  # spelled in other tokens
+                    return NextToken({}, 0.0, 0.0)  # spelled in other tokens: any may have any probability
             return NextToken.of_top([(str(token), p) for token, p in told_token(reply, "token", len(wanted))], top_k)
 
         return post(asked, read)
@@ -223,12 +223,6 @@ def token_id(token: int | str) -> int:
     if not found:
         raise ValueError(f"the token {token!r}, expected its id")
     return whole(int(found[1]))
-
-
-def chosen_step(reported: Mapping[int, float], wanted: Sequence[int]) -> NextToken[int]:
-    if missing := sorted(set(wanted) - set(reported)):
-        raise ValueError(f"no log-probabilities of the tokens {missing}, which were asked for")
-    return NextToken.of_chosen(list(reported.items()))
 
 
 def number(value: Any) -> float:

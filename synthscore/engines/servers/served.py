@@ -17,35 +17,30 @@ class Served:
     Its name is the one that the first reply gives it (`sent`), a path's last part; a reply under another name fails.
 
     url : up to and with "/v1". model : its name there; may be left out where the server has one only
+    server : software and version, as far as they are reported; for signatures
     raises : ServerError when it is not to be reached
     """
 
     def __init__(self, url: str, model: str | None, timeout_s: float) -> None:
         self.url = url.rstrip("/")
         self.http = Http(self.url, timeout_s)
-        self.entry = find_model(self.http, self.url, model)
+        self.entry = self._find_model(model)
         self.model = str(self.entry["id"])
         owner = str(self.entry.get("owned_by", "unknown"))
         self.owner = OWNERS.get(owner, owner)
         self.software = SOFTWARE.get(self.owner, Software())
-        self._version, self._named = self._find_version(), ""
+        self.one_by_one = self.software.one_by_one
+        version = self._find_version()
+        self.server = f"{self.owner}/{version}" if version else self.owner
+        self._named = ""
 
     @property
     def name(self) -> str:
         return stable_name(self._named or self.model)
 
-    @property
-    def server(self) -> str:
-        """Software and version, as far as they are reported; for signatures."""
-        return f"{self.owner}/{self._version}" if self._version else self.owner
-
-    @property
-    def one_by_one(self) -> bool:
-        return self.software.one_by_one
-
     def check(self) -> None:
         """raises : ServerError, unless the server answers and has the model."""
-        find_model(self.http, self.url, self.model)
+        self._find_model(self.model)
 
     def sent(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """The reply to a request. raises : ServerError, also where it is of another model than those before."""
@@ -61,6 +56,33 @@ class Served:
             self._named = named
         return reply
 
+    def _find_model(self, wanted: str | None) -> Mapping[str, Any]:
+        """What the server says of its model. One that is named need not be listed where nothing is, or there is no list
+        (transformers serve without a hub cache: HTTP 500).
+
+        raises : ServerError
+        """
+        try:
+            reply = self.http.get("/models")
+        except ServerError as error:
+            if wanted is None or error.status not in (404, 405, 500):
+                raise
+            reply = {"data": []}
+        with self.http.reading(reply):
+            entries = {str(entry["id"]): entry for entry in reply["data"]}
+        if wanted is None and len(entries) == 1:
+            (wanted,) = entries
+        if wanted is not None and (wanted in entries or not entries):
+            return dict(entries.get(wanted, {"id": wanted}))
+        names = ", ".join(list(entries)[:10]) + (", ..." if len(entries) > 10 else "")
+        what = "several models" if wanted is None else f"no model {wanted!r}"
+        raise ServerError(
+            f"the server {self.url} has {what if entries else 'no models'}; it has: {names or 'none'}. "
+            f"Name one of them: {self.url}#MODEL",
+            fatal=True,
+            model=wanted,
+        )
+
     def _find_version(self) -> str:
         if not self.software.version_at:
             return ""
@@ -70,36 +92,6 @@ class Served:
             return ""
         told = reply.get("info") or reply  # of an API's description, in which its version is the server's
         return str(told.get("version") or told.get("build_info") or "") if isinstance(told, dict) else ""
-
-
-def find_model(http: Http, url: str, wanted: str | None) -> Mapping[str, Any]:
-    """What the server says of its model. One that is named need not be listed where nothing is, or there is no list
-    (transformers serve without a hub cache: HTTP 500).
-
-    raises : ServerError
-    """
-    try:
-        reply = http.get("/models")
-    except ServerError as error:
-        if wanted is None or error.status not in (404, 405, 500):
-            raise
-        reply = {"data": []}
-    with http.reading(reply):
-        entries = {str(entry["id"]): entry for entry in reply["data"]}
-    if wanted is None and len(entries) == 1:
-        return dict(next(iter(entries.values())))
-    if wanted is not None and not entries:
-        return {"id": wanted}
-    if wanted is None or wanted not in entries:
-        names = ", ".join(list(entries)[:10]) + (", ..." if len(entries) > 10 else "")
-        what = "several models" if wanted is None else f"no model {wanted!r}"
-        raise ServerError(
-            f"the server {url} has {what if entries else 'no models'}; it has: {names or 'none'}. "
-            f"Name one of them: {url}#MODEL",
-            fatal=True,
-            model=wanted,
-        )
-    return dict(entries[wanted])
 
 
 def stable_name(model: str) -> str:

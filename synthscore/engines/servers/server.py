@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ...engine import Answer, Capabilities, Generation, LabelAnswer, OtherToken, Prompt, Question, Sampling
 from ...errors import EngineError, ServerError, SynthscoreWarning
@@ -21,7 +21,6 @@ from .routes import ROUTES, SOFTWARE, Route, whole
 from .served import Served
 from .steps import Known, NextToken, known_from_ids, known_from_text, next_tokens
 
-Method = Literal["ids", "generate", "bias", "topk", "chat"]
 METHODS = tuple(route.name for route in ROUTES)
 TOP_K = (1000, 100, 20, 5)
 """How many of the most probable tokens are asked for: the first number that the server takes. The last of 1000 is never
@@ -55,7 +54,7 @@ class Server(Served):
         url: str,
         model: str | None = None,
         *,
-        method: Method | Literal["auto"] = "auto",
+        method: str = "auto",
         tokenizer: str | None = None,
         top_k: int | None = None,
         timeout_s: float = 600.0,
@@ -64,9 +63,6 @@ class Server(Served):
             raise EngineError(f"method is {method!r}, expected 'auto' or one of {', '.join(METHODS)}")
         super().__init__(url, model, timeout_s)
         self._sizes, self._limit = TOP_K if top_k is None else (top_k,), "max_tokens"
-        self.top_k = self._sizes[0]
-        max_length = self.entry.get("max_model_len")
-        self._max_length = max_length if isinstance(max_length, int) else 1_000_000
         self.tokens: PromptTokenizer | None = None
         self._route: Route = self._choose(method, tokenizer or None, str(self.entry.get("root") or self.model))
 
@@ -85,22 +81,18 @@ class Server(Served):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(served=True, tokenizer=self.tokens, description=self._reports)
-
-    @property
-    def _reports(self) -> str:
-        """What it reports of labels."""
-        if self._route.complete:
-            return f"reports the probability of chosen tokens, exactly (server-{self.method})"
-        better = "" if self.top_k >= TOP_K[0] else "; vLLM, SGLang and llama.cpp would report more (docs/servers.md)"
-        return f"reports its {self.top_k} most probable tokens, so less probable labels have bounds{better}"
+        reports = f"reports the probability of chosen tokens, exactly (server-{self.method})"
+        if not self._route.complete:
+            reports = f"reports its {self.top_k} most probable tokens, so less probable labels have bounds"
+            if self.top_k < TOP_K[0]:
+                reports += "; vLLM, SGLang and llama.cpp would report more (docs/servers.md)"
+        return Capabilities(served=True, tokenizer=self.tokens, description=reports)
 
     def check(self) -> None:
         """raises : ServerError, unless the server answers and has the model."""
         super().check()
-        if "owned_by" in self.entry:
-            return
-        self._known(_PROBE, _LABELS)  # it lists no models
+        if "owned_by" not in self.entry:  # it lists no models
+            self._known(_PROBE, _LABELS)
 
     # -------------------------------------------------------------------------------------------- asking
 
@@ -128,11 +120,11 @@ class Server(Served):
         other = None
         if known.other is not None:
             token, log_prob = known.other
-            other = OtherToken(token if isinstance(token, str) else self._spelled(token), log_prob)
-        censored = known.least < known.most
+            other = OtherToken(self.tokens.tokenizer.decode([token]) if self.tokens else str(token), log_prob)
         answer = LabelAnswer(known.most.tolist(), other)
+        censored = known.least < known.most
         if censored.any():
-            answer = LabelAnswer(known.most.tolist(), other, censored.tolist(), known.least.tolist())
+            answer = answer._replace(censored=censored.tolist(), floors=known.least.tolist())
         return Reply(answer, used[0][0], sum(n for _, n in used))
 
     def _known(self, prompt: Prompt, labels: Sequence[str]) -> tuple[Known, NextToken[Any], list[tuple[int, int]]]:
@@ -156,15 +148,13 @@ class Server(Served):
             if forms.boundary == "separate":
                 warn_of_boundary(self.model, f"the labels {list(labels)}")
             known = known_from_ids(forms, lambda start: step([*ids, *start], next_tokens(forms, start)))
-        elif self.software.spells:
-            chat = self._chat(prompt, "")
-            known = known_from_text(labels, lambda path: step(chat, path), can_continue=True)
         else:
-            known = known_from_text(
-                labels,
-                lambda path: step(self._chat(prompt, "".join(path)), ()),
-                can_continue=self.software.goes_on is not None,
-            )
+            spells = self.software.spells
+
+            def behind(path: tuple[str, ...]) -> NextToken[str]:
+                return step(self._chat(prompt, ""), path) if spells else step(self._chat(prompt, "".join(path)), ())
+
+            known = known_from_text(labels, behind, can_continue=spells or self.software.goes_on is not None)
         return known, steps[0], used
 
     def _post(self, route: Route, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,7 +207,7 @@ class Server(Served):
 
     # -------------------------------------------------------------------------------------------- what it can do
 
-    def _choose(self, wanted: Method | Literal["auto"], tokenizer: str | None, root: str) -> Route:
+    def _choose(self, wanted: str, tokenizer: str | None, root: str) -> Route:
         """The best of what the server turns out to offer. raises : EngineError, with what each lacked."""
         lacks: dict[str, str] = {}
         tried = [route() for route in ROUTES if wanted in ("auto", route.name)]
@@ -284,8 +274,10 @@ class Server(Served):
         """The tokenizer, once the server's own agrees with it."""
         from transformers import AutoTokenizer
 
+        longest = self.entry.get("max_model_len")
+        longest = longest if isinstance(longest, int) else 1_000_000
         try:
-            tokens = PromptTokenizer(AutoTokenizer.from_pretrained(name, trust_remote_code=False), self._max_length)
+            tokens = PromptTokenizer(AutoTokenizer.from_pretrained(name, trust_remote_code=False), longest)
         except Exception as error:  # transformers raises whatever it likes
             raise EngineError(
                 f"the tokenizer {name!r} of the server {self.url} cannot be loaded here ({str(error)[:200]}). "
@@ -303,7 +295,3 @@ class Server(Served):
                 f"of which the server makes {there[:8]} ... . Name the right one"
             )
         return tokens
-
-    def _spelled(self, token: int) -> str:
-        assert self.tokens is not None
-        return str(self.tokens.tokenizer.decode([token]))

@@ -53,14 +53,11 @@ class NextToken(Generic[Token]):
         return cls(_merged(ordered), unseen, rest)
 
     @classmethod
-    def of_chosen(cls, entries: Sequence[tuple[Token, float]]) -> NextToken[Token]:
-        """From chosen tokens, all of which are reported. raises : ValueError, for what cannot be log-probabilities"""
-        return cls(_merged(_checked(entries)))
-
-    @classmethod
-    def nothing(cls) -> NextToken[Token]:
-        """Nothing was reported: any token may have any probability."""
-        return cls({}, 0.0, 0.0)
+    def of_chosen(cls, entries: Mapping[Token, float], wanted: Sequence[Token]) -> NextToken[Token]:
+        """From chosen tokens. raises : ValueError, where one is missing, or for what cannot be log-probabilities"""
+        if missing := sorted(set(wanted) - set(entries)):
+            raise ValueError(f"no log-probabilities of the tokens {missing}, which were asked for")
+        return cls(dict(_checked(list(entries.items()))))
 
     def most(self, n: int) -> float:
         """The most that n tokens that are not reported can have together, nats."""

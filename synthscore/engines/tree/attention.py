@@ -42,12 +42,12 @@ class Tables:
     blocks: dict[tuple[Range, ...], list[tuple[Places, int, torch.Tensor]]]
     reads: torch.Tensor
     chunk: Chunk
-    positions: IntArray
+    positions: torch.Tensor
 
     @classmethod
     def of(cls, chunk: Chunk, positions: IntArray, reads: IntArray, device: torch.device) -> Tables:
         def at(places: IntArray) -> Places:
-            if len(places) and places[-1] - places[0] == len(places) - 1 and (np.diff(places) == 1).all():
+            if len(places) and (np.diff(places) == 1).all():
                 return slice(int(places[0]), int(places[-1]) + 1)
             return torch.from_numpy(places).to(device)
 
@@ -69,7 +69,7 @@ class Tables:
             },
             torch.from_numpy(reads).to(device),
             chunk,
-            positions,
+            torch.from_numpy(positions).to(device),
         )
 
 
@@ -103,19 +103,25 @@ def in_two_calls(
     outs, sums = [], []
     for places, n_paths in tables.paths:
         q, k, v = (_rows(states, places, n_paths) for states in (query, key, value))
-        out, lse = how.attend(q, k, v, how.path_mask(q), causal=True)
+        steps = torch.arange(q.shape[2], device=q.device)
+        out, lse = how.attend(q, k, v, how.mask(steps, steps), causal=True)
         outs.append(out.transpose(1, 2).flatten(0, 1))  # (n_places, n_heads, d_head)
         sums.append(lse.transpose(1, 2).flatten(0, 1))
-    merged, total = _take(torch.cat(outs), tables.places), _take(torch.cat(sums), tables.places)
+    merged, total = torch.cat(outs)[tables.places], torch.cat(sums)[tables.places]
 
+    here = tables.positions[tables.chunk.start : tables.chunk.stop]
     for stem, tokens, read_tokens in tables.groups:
         places = read_tokens if only_reads else tokens
-        q = _rows(query, places, 1)
+        q = _rows(query, places)
         if not q.shape[2]:
             continue
         k, v = stem_of(stem)
-        out, lse = how.attend(q, k, v, how.stem_mask(tables, stem, places, q), causal=False)
-        _merge(merged, total, places, out[0].transpose(0, 1), lse[0].transpose(0, 1))
+        above = torch.cat([tables.positions[a:b] for a, b in stem])
+        out, lse = how.attend(q, k, v, how.mask(here[places], above), causal=False)
+        further, before = lse[0].transpose(0, 1), total[places]
+        share = torch.sigmoid(further - before).to(out.dtype)[..., None]
+        merged[places] = torch.lerp(merged[places], out[0].transpose(0, 1), share)
+        total[places] = torch.logaddexp(before, further)
     if s_aux is not None:  # a key that every token sees, with a value of zero
         merged = merged * torch.sigmoid(total - s_aux.to(total.dtype)).to(merged.dtype)[..., None]
     return merged
@@ -147,9 +153,9 @@ def in_blocks(
             keys[:, :, :n_stem], values[:, :n_stem] = stem_keys[0].transpose(1, 2), stem_values[0]
         buffers = [query.new_empty(n_heads * _ROWS * n_keys) for _ in range(2)]
         for places, n, reads in paths:
-            keys[:, :, n_stem : n_stem + n] = _rows(key, places, 1)[0].transpose(1, 2)
-            values[:, n_stem : n_stem + n] = _rows(value, places, 1)[0]
-            q, out = _rows(query, places, 1)[0], query.new_zeros(n, n_heads, d_value)
+            keys[:, :, n_stem : n_stem + n] = _rows(key, places)[0].transpose(1, 2)
+            values[:, n_stem : n_stem + n] = _rows(value, places)[0]
+            q, out = _rows(query, places)[0], query.new_zeros(n, n_heads, d_value)
             chosen = reads if only_reads else torch.arange(n)
             for rows in (chosen[start : start + _ROWS] for start in range(0, len(chosen), _ROWS)):
                 n_rows, width = _round_up(len(rows)), _round_up(n_stem + int(rows[-1]) + 1)
@@ -164,10 +170,7 @@ def in_blocks(
                 torch.softmax(scores, dim=-1, out=weights)
                 seen = torch.bmm(weights, values[:, :width]).view(n_heads, n_rows, d_value)
                 out.index_copy_(0, rows, seen[:, : len(rows)].transpose(0, 1))
-            if isinstance(places, slice):
-                merged[places] = out
-            else:
-                merged.index_copy_(0, places, out)
+            merged[places] = out
     return merged
 
 
@@ -191,8 +194,8 @@ class How:
         mask : bool, shape (n_queries, n_keys), True where a query sees a key; with it, `causal` is in it already
         A query that sees nothing: 0, and -inf.
         """
-        same_size = q.shape[-1] == v.shape[-1]
-        if self.softcap is None and same_size and q.device.type == "cpu":
+        has_kernel = self.softcap is None and q.shape[-1] == v.shape[-1]
+        if has_kernel and q.device.type == "cpu":
             bias = None if mask is None else torch.zeros(mask.shape, dtype=q.dtype).masked_fill_(~mask, -math.inf)
             out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
                 q, k, v, 0.0, causal and mask is None, attn_mask=bias, scale=self.scale
@@ -201,22 +204,17 @@ class How:
                 out = torch.where(seen[:, None], out, 0)
                 lse = torch.where(seen, lse, -math.inf)
             return out, lse
-        if self.softcap is None and same_size and mask is None and q.is_cuda and q.dtype != torch.float32:
-            k, v = (states.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for states in (k, v))
+        n_heads, n_keys = q.shape[1], k.shape[2]
+        k, v = (states.repeat_interleave(n_heads // k.shape[1], dim=1) for states in (k, v))
+        if has_kernel and mask is None and q.is_cuda and q.dtype != torch.float32:
             out, lse, *_ = torch.ops.aten._scaled_dot_product_flash_attention(
                 q, k, v, 0.0, causal, False, scale=self.scale
             )
             return out, lse[..., : q.shape[2]]
-        return self._attend_plainly(q, k, v, mask, causal=causal)
-
-    def _attend_plainly(
-        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None, *, causal: bool
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The same in plain steps, in float32, some queries at a time: for arguments and devices without a kernel."""
-        n_heads, n_keys = q.shape[1], k.shape[2]
+        # No kernel for these arguments or this device: plain steps, in float32, some queries at a time.
         if causal and mask is None:
             mask = torch.ones(q.shape[2], n_keys, dtype=torch.bool, device=q.device).tril()
-        k, v = (states.repeat_interleave(n_heads // k.shape[1], dim=1).float() for states in (k, v))
+        k, v = k.float(), v.float()
         outs, sums = [], []
         step = max(1, _BLOCK // (q.shape[0] * n_heads * n_keys))
         for start in range(0, q.shape[2], step):
@@ -231,50 +229,15 @@ class How:
             sums.append(lse)
         return torch.cat(outs, dim=2).to(q.dtype), torch.cat(sums, dim=2)
 
-    def path_mask(self, q: torch.Tensor) -> torch.Tensor | None:
-        """For paths that are longer than the window."""
-        n = q.shape[2]
-        if self.window is None or n <= self.window:
+    def mask(self, queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor | None:
+        """Which keys each query sees, by the positions of both; None where the window reaches back to the first key."""
+        if self.window is None or queries.max() - keys.min() < self.window:
             return None
-        behind = torch.arange(n, device=q.device)[:, None] - torch.arange(n, device=q.device)
+        behind = queries[:, None] - keys
         return (behind >= 0) & (behind < self.window)
 
-    def stem_mask(
-        self, tables: Tables, stem: tuple[Range, ...], places: slice | torch.Tensor, q: torch.Tensor
-    ) -> torch.Tensor | None:
-        """For stems that reach further back than the window."""
-        if self.window is None:
-            return None
-        at, tree = tables.chunk.start, tables.positions
-        chosen = places if isinstance(places, slice) else places.cpu().numpy()
-        own = tree[at : tables.chunk.stop][chosen]
-        keys = np.concatenate([tree[a:b] for a, b in stem])
-        if own.max() - keys.min() < self.window:
-            return None
-        return torch.from_numpy(own[:, None] - keys < self.window).to(q.device)
 
-
-def _rows(states: torch.Tensor, places: slice | torch.Tensor, n: int) -> torch.Tensor:
+def _rows(states: torch.Tensor, places: Places, n: int = 1) -> torch.Tensor:
     """Some tokens, n times as many side by side: (1, n_heads, n_tokens, d) -> (n, n_heads, n_places / n, d)."""
-    if isinstance(places, slice) and n == 1:
-        return states[:, :, places]
-    by_token = _take(states[0].transpose(0, 1), places)  # in most models a token's heads lie side by side in memory
+    by_token = states[0].transpose(0, 1)[places]  # in most models a token's heads lie side by side in memory
     return by_token.view(n, len(by_token) // n, *by_token.shape[1:]).transpose(1, 2)
-
-
-def _take(states: torch.Tensor, places: slice | torch.Tensor) -> torch.Tensor:
-    return states[places] if isinstance(places, slice) else states.index_select(0, places)
-
-
-def _merge(
-    merged: torch.Tensor, total: torch.Tensor, places: slice | torch.Tensor, out: torch.Tensor, lse: torch.Tensor
-) -> None:
-    """Add the attention to further keys: out (n, n_heads, d_head), lse (n, n_heads), of the tokens at `places`."""
-    here, here_lse = _take(merged, places), _take(total, places)
-    share = torch.sigmoid(lse - here_lse).to(here.dtype)[..., None]
-    both, both_lse = torch.lerp(here, out, share), torch.logaddexp(here_lse, lse)
-    if isinstance(places, slice):
-        merged[places], total[places] = both, both_lse
-    else:
-        merged.index_copy_(0, places, both)
-        total.index_copy_(0, places, both_lse)

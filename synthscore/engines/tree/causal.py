@@ -1,9 +1,22 @@
-"""Causal language models of transformers as engines: exact label log-probabilities, and texts."""
+"""Causal language models of transformers as engines: exact label log-probabilities, and texts.
+
+Two ways to run the same numbers:
+
+- cascade: sequences that share beginnings are one token tree (trie.py), which is read in chunks, each token attending
+  to its ancestors (plan.py, cascade.py). For models whose attention can be replaced.
+- exact: one sequence a forward and nothing else, so that a number depends on its own sequence alone, to the last bit.
+
+A check at load compares the cascade with the plain forward. Where they differ, exact is taken, with a warning.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import inspect
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,18 +24,53 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 
-from ...engine import Answer, Sampling
-from ...errors import SynthscoreWarning
+from ...engine import KEPT, Answer, Sampling
+from ...errors import EngineError, SynthscoreWarning
 from ...types import FloatArray
-from ..loading import CHECK_TEXT, disagreement, max_length, stop_ids
-from ..local import MAX_ROWS, LocalEngine, Questions, Readings, TokenIds
+from ..loading import CHECK_TEXT, choose_backend, disagreement, max_length, stop_ids
+from ..local import (
+    MAX_ROWS,
+    MOST_LOGITS,
+    NOT_NUMBERS,
+    LocalEngine,
+    Questions,
+    Readings,
+    TokenIds,
+    chosen,
+    log_softmax,
+)
 from ..tokens import PromptTokenizer
 from . import writing
-from .forward import Forward
+from .cascade import Memory, Pass, cascading
+from .plan import plan
+from .trie import Packed, grow, pack
+
+BACKENDS = {"cascade": "as a tree", "exact": "one at a time and do not share their beginnings, which is slower"}
+"""In the order in which they are tried -> how prompts are then run."""
+
+_WRITTEN = {"together": "side by side to write texts", "single": "one at a time to write texts, which is slower"}
+
+MOST_KEPT = 2**30
+"""Bytes of keys and values of calls that belong together; beyond, all is forgotten."""
+
+
+@dataclass(slots=True)
+class Read:
+    """A tree whose tokens were read, and their keys and values: what a later call goes on from."""
+
+    tree: Packed
+    memory: Memory
+
+
+Group = tuple[list[int], torch.Tensor, int]
+"""Indices of sequences; logits or log-probabilities of the token after each, shape (n, vocabulary); tokens run over."""
 
 
 class CausalEngine(LocalEngine):
-    """A causal language model that judges and writes. backend : how prompts are run (forward.py)"""
+    """A causal language model that judges and writes.
+
+    max_tokens : tokens in one forward; bounds memory. A longer sequence is read in pieces where it can be
+    """
 
     auto_class = AutoModelForCausalLM
     kind = "a causal language model"
@@ -30,60 +78,240 @@ class CausalEngine(LocalEngine):
     usual = 2048
 
     def _prepare(self, tokenizer: Any, backend: str) -> str:
-        self.prompts = PromptTokenizer(tokenizer, max_length(self.model.config, tokenizer))
-        self._stop_ids = stop_ids(self.model, tokenizer)
-        self._forward = Forward(
-            self.model,
-            name=self.name,
-            max_length=self.prompts.max_length,
-            max_tokens=self.max_tokens,
-            check_ids=tokenizer(CHECK_TEXT, add_special_tokens=False)["input_ids"],
-            backend=backend,
-        )
-        return self._forward.backend
+        model, config = self.model, self.model.config
+        self.prompts = PromptTokenizer(tokenizer, max_length(config, tokenizer))
+        self._stop_ids = stop_ids(model, tokenizer)
+        self._keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
+        self._n_layers: int = getattr(config.get_text_config(), "num_hidden_layers", 0)
+        self._n_same = _n_same_positions(config)
+        check_ids = tokenizer(CHECK_TEXT, add_special_tokens=False)["input_ids"]
+        self._check_sequences = _check_sequences(check_ids, self.prompts.max_length)
+        self._check_causal()
+        return choose_backend(self.name, backend, BACKENDS, self._problem)
 
-    def _next_log_probs(self, asked: Questions) -> Iterator[tuple[Sequence[int], torch.Tensor, int]]:
-        return self._forward.next_log_probs(asked.sequences)
+    def _next_log_probs(self, asked: Questions) -> Iterator[Group]:
+        return self.run(asked.sequences, self.backend)
+
+    def run(self, sequences: Sequence[TokenIds], backend: str) -> Iterator[Group]:
+        """Log-probabilities after every sequence, in groups, in any order. raises : EngineError, when memory does not
+        suffice."""
+        together, alone = self._parted(sequences, backend)
+        if alone and backend == "cascade":
+            warnings.warn(
+                f"{self.name}: prompts of more than {self._n_same} tokens are run one at a time, which is slower, "
+                "because the model then computes positions in another way",
+                SynthscoreWarning,
+                stacklevel=4,
+            )
+        for way, indices in ((self._run_cascade, together), (self._run_exact, alone)):
+            if indices:
+                for group, logits, n_tokens in way([sequences[index] for index in indices]):
+                    yield [indices[index] for index in group], log_softmax(logits), n_tokens
+
+    def _parted(self, sequences: Sequence[TokenIds], backend: str) -> tuple[list[int], list[int]]:
+        """Which sequences are read as a tree, and which one at a time."""
+        longest = self._n_same if backend == "cascade" else 0
+        together = [index for index, sequence in enumerate(sequences) if len(sequence) <= longest]
+        return together, [index for index, sequence in enumerate(sequences) if len(sequence) > longest]
+
+    def _table(self, sequences: Sequence[TokenIds], backend: str) -> torch.Tensor:
+        """The log-probabilities of all sequences in order, shape (n_sequences, vocabulary)."""
+        rows: dict[int, torch.Tensor] = {}
+        for group, log_probs, _ in self.run(sequences, backend):
+            rows.update(zip(group, log_probs, strict=True))
+        return torch.stack([rows[index] for index in range(len(sequences))])
 
     def _token_log_probs(self, asked: Readings) -> Iterator[tuple[int, FloatArray]]:
-        """Backend cascade runs over what rows begin with in common once; no other shares."""
-        return self._forward.token_log_probs(asked.sequences, asked.n_starts)
+        """A cascade runs over what sequences begin with in common once; any other way, over one sequence a forward."""
+        sequences, n_starts = asked.sequences, asked.n_starts
+        together, alone = self._parted(sequences, self.backend)
+        if together:
+            starts = [n_starts[index] for index in together]
+            yield from zip(together, self._read_cascade([sequences[index] for index in together], starts), strict=True)
+        for index in alone:
+            ids, n_start = sequences[index].astype(np.int64), n_starts[index]
+            logits = self._logits(torch.from_numpy(ids[None]), torch.arange(n_start - 1, len(ids) - 1))
+            yield index, chosen(logits[0], np.arange(len(ids) - n_start), ids[n_start:])
+
+    def _read_cascade(self, sequences: Sequence[TokenIds], n_starts: Sequence[int]) -> list[FloatArray]:
+        """Their tree without their last tokens, read at the places that the others are followed from."""
+        tree = pack([ids[:-1] for ids in sequences])
+        asked_for = [ids[n_start:] for ids, n_start in zip(sequences, n_starts, strict=True)]
+        nodes: list[int] = []  # of the tree: where each token that is asked for is read
+        for end, ids in zip(tree.ends, asked_for, strict=True):
+            way = [int(end)]
+            while len(way) < len(ids):
+                way.append(int(tree.parents[way[-1]]))
+            nodes += way[::-1]
+        tokens = np.concatenate(asked_for).astype(np.int64)
+        reads, rows = np.unique(nodes, return_inverse=True)
+        values = np.empty(len(nodes))
+        most = min(self.max_tokens, MOST_LOGITS // self.model.config.get_text_config().vocab_size)
+        for group, logits, _ in self.cascade(replace(tree, ends=reads), most):
+            if group:
+                asked = np.flatnonzero((group[0] <= rows) & (rows <= group[-1]))
+                values[asked] = chosen(logits, rows[asked] - group[0], tokens[asked])
+        return np.split(values, np.cumsum([len(ids) for ids in asked_for])[:-1])
+
+    # -------------------------------------------------------------------------------------------- the two ways
+
+    def _run_cascade(self, sequences: Sequence[TokenIds]) -> Iterator[Group]:
+        """Where calls belong together (engine.together), without what an earlier one has read."""
+        kept = KEPT.get()
+        if kept is None:
+            return self.cascade(pack(sequences))
+        read = kept.setdefault(self, Read(pack([]), {}))
+        return self.cascade(grow(read.tree, sequences), read=read)
+
+    @torch.inference_mode()
+    def cascade(self, tree: Packed, max_tokens: int | None = None, read: Read | None = None) -> Iterator[Group]:
+        """The chunks of a tree: sequences that end in it, their logits, its number of tokens.
+
+        max_tokens : of a chunk, instead of the usual
+        read : what the tree has grown from, and need not be read again; it becomes what is read now
+        """
+        order = np.argsort(tree.ends, kind="stable")
+        ends = tree.ends[order]
+        start, memory = (read.tree.n_tokens, read.memory) if read else (0, {})
+        keeps = read is not None
+        for part in plan(tree, max_tokens or self.max_tokens, start):
+            keeps &= sum(k.nbytes + v.nbytes for pieces in memory.values() for _, k, v in pieces) <= MOST_KEPT
+            first, last = np.searchsorted(ends, [part.start, part.stop])
+            reads, back = np.unique(ends[first:last] - part.start, return_inverse=True)
+            current = Pass(tree, part, reads, memory, n_layers=self._n_layers, keeps_all=keeps)
+            with cascading(self.model, current):
+                logits = self._logits(
+                    torch.from_numpy(tree.ids[part.start : part.stop])[None],
+                    torch.from_numpy(reads if len(reads) else np.zeros(1, dtype=np.int64)),
+                    position_ids=torch.from_numpy(tree.positions[part.start : part.stop])[None].to(self.model.device),
+                )
+            memory = current.next_memory
+            _give_back()
+            logits = logits[0]
+            if not np.array_equal(back, np.arange(len(logits))):
+                logits = logits[torch.from_numpy(back)]
+            yield order[first:last].tolist(), logits, len(part)
+        if read:
+            read.tree, read.memory = (tree, memory) if keeps else (pack([]), {})
+
+    def _run_exact(self, sequences: Sequence[TokenIds]) -> Iterator[Group]:
+        for index, sequence in enumerate(sequences):
+            ids = torch.from_numpy(sequence.astype(np.int64))[None]
+            yield [index], self._logits(ids, torch.tensor([len(sequence) - 1]))[0], len(sequence)
+
+    @torch.inference_mode()
+    def _logits(self, ids: torch.Tensor, places: torch.Tensor, **arguments: Any) -> torch.Tensor:
+        """Logits at the given places (ascending, all different) of each row, shape (n_rows, n_places, vocabulary)."""
+        device = self.model.device
+        places = places.to(device)
+        if self._keeps_logits:
+            arguments["logits_to_keep"] = places
+        try:
+            logits: torch.Tensor = self.model(input_ids=ids.to(device), use_cache=False, **arguments).logits
+        except torch.cuda.OutOfMemoryError as error:
+            raise EngineError(
+                f"out of memory with {ids.numel()} tokens in one forward. Take a smaller max_tokens (now "
+                f"{self.max_tokens}), dtype bfloat16, or a smaller model"
+            ) from error
+        return logits if logits.shape[1] == len(places) else logits[:, places]
+
+    # -------------------------------------------------------------------------------------------- texts
 
     def _written(
         self, prompts: Sequence[TokenIds], sampling: Sampling, seeds: Sequence[int]
     ) -> Iterator[tuple[list[int], Sequence[Answer]]]:
-        most, max_length = sampling.max_new_tokens, self.prompts.max_length
+        most, longest = sampling.max_new_tokens, self.prompts.max_length
 
         def n_rows(n_tokens: int) -> int:
             """Beside others, a finished text would run past the end of the context."""
             n_tokens += most
-            return 1 if n_tokens > max_length else min(self._n_rows, 4 * self.max_tokens // n_tokens)
+            return 1 if n_tokens > longest else min(self._n_rows, 4 * self.max_tokens // n_tokens)
 
         for batch in writing.batches(prompts, n_rows):
             beside = [prompts[row] for row in batch]
-            limits = [min(most, max_length - len(ids)) for ids in beside]
-            inputs, own = writing.padded_left(beside, self.model.device), [seeds[row] for row in batch]
+            limits = [min(most, longest - len(ids)) for ids in beside]
+            inputs = writing.side_by_side(beside, left=True)
+            own = [seeds[row] for row in batch]
             yield batch, writing.write(self.model, inputs, limits, sampling, own, self._stop_ids, self.prompts.decode)
 
     @cached_property
     def _n_rows(self) -> int:
         """Texts side by side: one, if padding on the left or the cache changes the numbers."""
-        if self.backend == "exact":
-            return 1
-        prompts = self._forward.check_sequences[::2]
+        wanted = "single" if self.backend == "exact" else "auto"
+        return MAX_ROWS if choose_backend(self.name, wanted, _WRITTEN, self._writing_problem) == "together" else 1
+
+    def _writing_problem(self, way: str) -> str:
+        if way == "single":
+            return ""
+        prompts = self._check_sequences[::2]
         token = int(prompts[0][0])
-        plain = self._forward.table([*prompts, *(np.append(prompt, np.int32(token)) for prompt in prompts)], "exact")
+        plain = self._table([*prompts, *(np.append(prompt, np.int32(token)) for prompt in prompts)], "exact")
+        found: list[torch.Tensor] = []
+
+        def choose(logits: torch.Tensor) -> list[int]:
+            found.append(logits)
+            return [token] * len(logits)
+
+        inputs = writing.side_by_side(prompts, left=True)
+        writing.generate(self.model, inputs, 2, choose, lambda: np.zeros(len(prompts), dtype=bool))
+        return disagreement(log_softmax(torch.cat(found)), plain, self.model.dtype)
+
+    # -------------------------------------------------------------------------------------------- checks at load
+
+    def _problem(self, backend: str) -> str:
+        """Why a backend must not be used with this model; "" if it may."""
+        if backend == "exact":
+            return ""
+        plain, before = self._table(self._check_sequences, "exact"), self.max_tokens
         try:
-            inputs = writing.padded_left(prompts, self.model.device)
-            logits = writing.generated(self.model, inputs, 2, lambda ids, scores: [token] * len(ids)).logits
-            problem = disagreement(torch.cat(logits).log_softmax(-1), plain, self.model.dtype)
-        except Exception as error:
-            problem = f"its forward fails on them ({type(error).__name__}: {str(error)[:200]})"
-        if not problem:
-            return MAX_ROWS
-        warnings.warn(
-            f"{self.name}: texts are written one at a time, which is slower, because side by side {problem}",
-            SynthscoreWarning,
-            stacklevel=5,
-        )
-        return 1
+            for self.max_tokens in (before, 16):  # in small chunks, too, so that keys are kept from one to the next
+                if problem := disagreement(self._table(self._check_sequences, backend), plain, self.model.dtype):
+                    return problem
+        finally:
+            self.max_tokens = before
+        return ""
+
+    def _check_causal(self) -> None:
+        """raises : EngineError, if the plain forward gives NaN, or what follows a token changes the logits there."""
+        prompt = torch.from_numpy(self._check_sequences[0].astype(np.int64))[None]
+        n = max(1, prompt.shape[1] // 2)
+        alone, followed = (log_softmax(self._logits(ids, torch.tensor([n - 1]))[0]) for ids in (prompt[:, :n], prompt))
+        if alone.isnan().any() or followed.isnan().any():
+            raise EngineError(f"{self.name}: {NOT_NUMBERS}", model=self.name)
+        if problem := disagreement(followed, alone, self.model.dtype):
+            raise EngineError(
+                f"{self.name} looks ahead: {problem}. Expected a causal model. "
+                "For a BERT checkpoint trained as one, set is_decoder to true in its config.json",
+                model=self.name,
+            )
+
+
+def _give_back() -> None:
+    """Free memory back to the system: glibc's heap would grow with the number of chunks."""
+    with suppress(OSError, TypeError, AttributeError):  # another system's C library
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def _check_sequences(ids: Sequence[int], max_length: int) -> list[TokenIds]:
+    """Three prompts of about 40 tokens that share beginnings of different lengths, each with and without a label."""
+    n = min(40, max_length - 1)
+    text = np.resize(list(ids) or [0], 3 * n).astype(np.int32)
+    prompts = (
+        text[:n],
+        np.concatenate([text[: n * 3 // 4], text[n : n + n // 4]]),
+        np.concatenate([text[: n // 2], text[2 * n : 2 * n + n // 3]]),
+    )
+    return [np.concatenate([prompt, prompt[:m]]) for prompt in prompts for m in (0, 1)]
+
+
+def _n_same_positions(config: Any) -> int:
+    """Sequences up to this length have positions that do not depend on what is run beside them."""
+    text = config.get_text_config()
+    rope = getattr(text, "rope_parameters", None) or {}
+    kinds = [rope, *(value for value in rope.values() if isinstance(value, dict))]
+    changing = [kind for kind in kinds if kind.get("rope_type") in ("dynamic", "longrope")]
+    if not changing:
+        return 10**9
+    original = [kind.get("original_max_position_embeddings") for kind in changing]
+    original += [getattr(text, "original_max_position_embeddings", None), text.max_position_embeddings]
+    return min(int(value) for value in original if value)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -77,7 +78,7 @@ def plan(tree: Packed, max_tokens: int, start: int = 0) -> Iterator[Chunk]:
     while start < n:
         stop = min(start + max_tokens, n)  # all alike: libraries compile and keep something for each new size
         inner = cuts[np.searchsorted(cuts, start, side="right") : np.searchsorted(cuts, stop)].tolist()
-        nodes = list(zip([start, *inner], [*inner, stop], strict=True))
+        nodes = list(pairwise([start, *inner, stop]))
         yield Chunk(start, stop, _paths(tree, nodes, way), way(int(tree.parents[stop])) if stop < n else ())
         start = stop
 
@@ -105,7 +106,8 @@ def _paths(tree: Packed, nodes: list[Range], way: Callable[[int], tuple[Range, .
         is_stem[node] = _pays(n_tail, n_paths[node], int(depth[node]) + b - a)
     folds = {parents[node] for node in range(len(nodes)) if parents[node] >= 0 and not is_stem[parents[node]]}
     tips = [node for node in range(len(nodes)) if node not in folds]
-    return tuple(Path(_tokens(tails[node]) - start, stems[node]) for node in tips)
+    tokens = [np.concatenate([np.arange(a, b) for a, b in tails[node]]) - start for node in tips]
+    return tuple(Path(ids, stems[node]) for ids, node in zip(tokens, tips, strict=True))
 
 
 def _pays(n_tail: int, n_paths: int, n_stem: int) -> bool:
@@ -115,7 +117,3 @@ def _pays(n_tail: int, n_paths: int, n_stem: int) -> bool:
     new stem (about 24 each, measured) and one more call.
     """
     return (n_paths - 1) * n_tail * (n_tail + 200) / 2 > 24 * n_stem + 4000
-
-
-def _tokens(ranges: tuple[Range, ...]) -> IntArray:
-    return np.concatenate([np.arange(a, b, dtype=np.int64) for a, b in ranges])

@@ -47,7 +47,8 @@ def pack(sequences: Sequence[npt.ArrayLike]) -> Packed:
             raise ValueError(f"sequence {index} is {row.tolist()!r:.80}, expected token ids >= 0, at least one")
     ids, positions, parents = ([np.empty(0, dtype=np.int64)] for _ in range(3))
     ends = np.empty(len(rows), dtype=np.int64)
-    path = np.empty(max(map(len, rows), default=0), dtype=np.int64)  # tree index of each token of the current sequence
+    # Behind -1, the parent of first tokens: the tree index of each token of the current sequence.
+    path = np.full(1 + max(map(len, rows), default=0), -1, dtype=np.int64)
     n_tokens = 0
     before = np.empty(0, dtype=np.int32)
     keys = [row.astype(">i4").tobytes() for row in rows]  # big-endian bytes compare like the ids, in C
@@ -57,14 +58,12 @@ def pack(sequences: Sequence[npt.ArrayLike]) -> Packed:
         n_most = min(len(before), len(row))
         n_shared = int(np.append(before[:n_most] != row[:n_most], True).argmax())
         n_new = len(row) - n_shared
-        if n_new:
-            path[n_shared : len(row)] = np.arange(n_tokens, n_tokens + n_new)
-            above = path[n_shared - 1] if n_shared else -1
-            parents.append(np.append(above, path[n_shared : len(row) - 1]))
-            ids.append(row[n_shared:].astype(np.int64))
-            positions.append(np.arange(n_shared, len(row)))
-            n_tokens += n_new
-        ends[index] = path[len(row) - 1]
+        path[n_shared + 1 : len(row) + 1] = np.arange(n_tokens, n_tokens + n_new)
+        parents.append(path[n_shared : len(row)].copy())
+        ids.append(row[n_shared:].astype(np.int64))
+        positions.append(np.arange(n_shared, len(row)))
+        n_tokens += n_new
+        ends[index] = path[len(row)]
         before = row
     return Packed(np.concatenate(ids), np.concatenate(positions), np.concatenate(parents), ends)
 

@@ -57,7 +57,7 @@ def write(
                 return Generation(text[: min(places)], "stop", len(tokens))
         return Generation(decode(tokens), "length", len(tokens)) if len(tokens) == limit else None
 
-    def choose(ids: torch.Tensor, logits: torch.Tensor) -> list[int]:
+    def choose(logits: torch.Tensor) -> list[int]:
         uniform = torch.stack([torch.rand((), generator=generator, dtype=torch.float64) for generator in generators])
         numbers = (~logits.isnan().any(dim=-1)).tolist()
         tokens = draw(logits.nan_to_num().float(), sampling, uniform)
@@ -69,52 +69,47 @@ def write(
                     results[row] = result
         return tokens
 
-    generated(model, inputs, max(limits), choose, lambda: np.array([row in results for row in range(len(seeds))]))
+    generate(model, inputs, max(limits), choose, lambda: np.array([row in results for row in range(len(seeds))]))
     return [results[row] for row in range(len(seeds))]
 
 
-def padded_left(prompts: Sequence[TokenIds], device: Any) -> dict[str, torch.Tensor]:
-    """Padded on the left; a single prompt is left as it is, for any model."""
-    width = max(map(len, prompts))
-    padded = np.stack([np.pad(prompt, (width - len(prompt), 0)) for prompt in prompts]).astype(np.int64)
-    inputs = {"input_ids": torch.from_numpy(padded).to(device)}
-    if len(prompts) > 1:
-        lengths = torch.tensor([len(prompt) for prompt in prompts])
-        inputs["attention_mask"] = (torch.arange(width) >= width - lengths[:, None]).long().to(device)
-    return inputs
+def side_by_side(prompts: Sequence[TokenIds], *, left: bool) -> dict[str, Any]:
+    """Padded on the left or the right, with a mask; None where there is no padding, for then attention is faster."""
+    lengths = torch.tensor([[len(prompt)] for prompt in prompts])
+    width = int(lengths.max())
+    missing = [(width - len(prompt), 0) if left else (0, width - len(prompt)) for prompt in prompts]
+    ids = np.stack([np.pad(prompt, n) for prompt, n in zip(prompts, missing, strict=True)]).astype(np.int64)
+    places = torch.arange(width)
+    mask = places >= width - lengths if left else places < lengths
+    return {"input_ids": torch.from_numpy(ids), "attention_mask": None if mask.all() else mask.long()}
 
 
 @torch.inference_mode()
-def generated(
+def generate(
     model: Any,
     inputs: Mapping[str, Any],
     n_tokens: int,
-    choose: Callable[[torch.Tensor, torch.Tensor], list[int]],
-    ended: Callable[[], BoolArray] | None = None,
-) -> Any:
-    """What transformers' generate gives, with its `logits` before each token.
+    choose: Callable[[torch.Tensor], list[int]],
+    ended: Callable[[], BoolArray],
+) -> None:
+    """Transformers' generate, of n_tokens at most.
 
-    choose : ids so far, logits -> the next token of each row. ended : which rows are; None: only after n_tokens
+    choose : logits -> the next token of each row. ended : which rows are
     """
 
     def only_chosen(ids: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
-        tokens = torch.tensor(choose(ids, logits), device=logits.device)
+        tokens = torch.tensor(choose(logits), device=logits.device)
         return torch.full_like(logits, -torch.inf).scatter_(1, tokens[:, None], 0.0)
 
     def stops(ids: torch.Tensor, scores: object, **_: object) -> torch.Tensor:
-        return torch.from_numpy(ended() if ended else np.zeros(len(ids), dtype=bool)).to(ids.device)
+        return torch.from_numpy(ended()).to(ids.device)
 
+    inputs = {name: each.to(model.device) for name, each in inputs.items() if each is not None}
     start = inputs["decoder_input_ids"][0, 0].item() if "decoder_input_ids" in inputs else None
-    how = GenerationConfig(
-        max_new_tokens=n_tokens,
-        do_sample=False,
-        decoder_start_token_id=start,
-        return_dict_in_generate=True,
-        output_logits=ended is None,
-    )
+    how = GenerationConfig(max_new_tokens=n_tokens, do_sample=False, decoder_start_token_id=start)
     plain = copy(model)  # the same weights, without the model's own penalties, forced tokens and samplers
     plain.generation_config = GenerationConfig()
-    return plain.generate(**inputs, generation_config=how, logits_processor=[only_chosen], stopping_criteria=[stops])
+    plain.generate(**inputs, generation_config=how, logits_processor=[only_chosen], stopping_criteria=[stops])
 
 
 def draw(logits: torch.Tensor, sampling: Sampling, uniform: torch.Tensor) -> list[int]:

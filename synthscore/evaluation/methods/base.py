@@ -14,11 +14,9 @@ from typing import Protocol
 from ..._version import __version__
 from ...engine import Engine
 from ...errors import InputError
-from ...io.fields import text_fault
+from ...io.fields import Item, text_fault
 from ...io.scores import Scores
-from ...io.texts import Item
-from ...judging.tasks import load_task
-from ...judging.templates import Templates
+from ...judging.templates import Templates, load_task
 from ...scoring.ladder import unscored
 from ...scoring.method import Method, MethodError, Texts, Tools
 from ...signature import Signature

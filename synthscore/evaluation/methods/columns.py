@@ -8,7 +8,6 @@ Rows without a column attribute count on every attribute. A higher score is bett
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import replace
 from functools import partial
@@ -17,7 +16,7 @@ from pathlib import Path
 from ...io.scores import Scores
 from ...scoring.method import MethodError, Tools
 from ...scoring.methods import MethodKind
-from ...signature import Signature
+from ...signature import Signature, file_hash
 from ..join import NO_ROW, join
 from ..ratings import Ratings
 from .base import SetMethod, scored, signed
@@ -61,8 +60,7 @@ def _file(
             )
         scores, lost = found.scores[attribute], "; ".join([NO_ROW, *found.left_out])
         rows = [replace(score, reason=lost) if score.reason == NO_ROW else score for score in scores]
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
-        parts = signed(method="file", file=f"{path.name}@{digest}", **fields).parts
+        parts = signed(method="file", file=f"{path.name}@{file_hash(path)}", **fields).parts
         if not scores.signature.mixed:
             parts += tuple((f"file.{key}", value) for key, value in scores.signature.parts)
         return scored(ratings, attribute, rows, Signature(parts))

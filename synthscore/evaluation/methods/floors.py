@@ -17,7 +17,7 @@ from ...io.scores import Scores
 from ...io.settings import Count, Seed
 from ...scoring.method import Tools
 from ...scoring.methods import MethodKind
-from ...signature import Signature, text_hash
+from ...signature import Signature, seeded_rng
 from ..ratings import Ratings
 from .base import SetMethod, scored, signed
 
@@ -142,8 +142,7 @@ def random(seed: Seed = 0) -> SetMethod:
     """A draw from [0, 1) a text and attribute, which does not depend on the other texts."""
 
     def draws(ratings: Ratings, attribute: str, tools: Tools) -> Scores:
-        seeds = ([seed, int(text_hash(text.id, attribute)[:16], 16)] for text in ratings)
-        found = (float(np.random.default_rng(own).random()) for own in seeds)
+        found = (float(seeded_rng(seed, text.id, attribute).random()) for text in ratings)
         return scored(ratings, attribute, found, signed(method="random", seed=seed))
 
     return draws

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ...signature import Signature
-from ...types import FloatArray, IntArray, Score
+from ...types import FloatArray, IntArray, Score, grouped
 from .model import JudgeModel, SoftAnswers, centred_levels, margin, variance
 from .positions import log_odds_at, solve
 from .scale import Scale, Statistic, three_way
@@ -143,13 +143,11 @@ class Watch:
 
     def add(self, scored: Iterable[tuple[Score, Signature]]) -> None:
         """Scores of other tasks, attributes and lengths of ladder are left alone."""
-        by_signature: dict[Signature, list[Score]] = {}
-        for score, signature in scored:
-            by_signature.setdefault(signature, []).append(score)
+        by_signature = grouped((signature, score) for score, signature in scored)
         by_protocol: dict[str, list[Score]] = {}
         for signature, scores in by_signature.items():
             if not {"task", "attribute"} & self.signature.differs(signature).keys():
-                by_protocol.setdefault(dict(signature.parts).get("protocol", ""), []).extend(scores)
+                by_protocol.setdefault(signature.part("protocol"), []).extend(scores)
         n = self.judge.n_rungs if self.judge else 0
         for protocol, scores in by_protocol.items():
             for score in scores:

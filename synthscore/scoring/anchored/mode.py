@@ -10,10 +10,9 @@ import numpy as np
 
 from ...engine import Progress
 from ...errors import InputError, unusable
-from ...judging.asking import Asking, Inquiry, Pair, Verdicts, unreported_note
-from ...signature import Signature
+from ...judging.asking import Asking, Pair, Verdicts, unreported_note
 from ...types import Ladder, Score
-from ..ladder import OnLadder, Scoring
+from ..ladder import LadderPlan, OnLadder, Scoring
 from ..method import Limits
 from .adaptive import Stop
 from .questions import LengthGroup, ask_adaptively, grouped
@@ -136,18 +135,12 @@ class Anchored(Scoring):
         """The texts by length of ladder; the pairs among rungs are added to those of texts and rungs."""
         return grouped(texts, pairs, attribute, self.known, asking.both_orders)
 
-    def score(
-        self,
-        texts: Mapping[int, OnLadder],
-        prepared: Sequence[LengthGroup],
-        inquiry: Inquiry,
-        signature: Signature,
-        progress: Progress | None,
-    ) -> tuple[dict[int, Score], Scales]:
-        parts = dict(signature.parts)
+    def score(self, plan: LadderPlan, progress: Progress | None) -> tuple[dict[int, Score], Scales]:
+        parts = dict(plan.signature.parts)
         task = parts["task"]
         attribute = parts["attribute"]
-        groups = prepared
+        texts, inquiry = plan.on_ladders, plan.inquiry
+        groups: Sequence[LengthGroup] = plan.prepared
         known = self.known
         for group in groups if known else ():
             known[group.n_rungs].check(inquiry.signature.with_(task=task, attribute=attribute))

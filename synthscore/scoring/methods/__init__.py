@@ -12,7 +12,7 @@ import inspect
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 from ...errors import InputError, SynthscoreWarning
@@ -34,36 +34,34 @@ class MethodKind:
 
     make : options -> the method; its parameters are the options, and their types say which texts they take
     summary : one line for a list. uses : what of Tools it needs
-    fixed : arguments of make that are no options. hidden : parameters of make that whoever makes it may give
+    fixed : arguments of make that are no options
     """
 
     make: Callable[..., Any]
     summary: str
     uses: tuple[str, ...] = ()
     fixed: Mapping[str, object] = field(default_factory=dict)
-    hidden: tuple[str, ...] = ()
 
     @property
     def options(self) -> Mapping[str, Any]:
         """Name -> type."""
         parameters = inspect.signature(self.make, eval_str=True).parameters
-        no_options = {*self.fixed, *self.hidden}
-        return {name: parameter.annotation for name, parameter in parameters.items() if name not in no_options}
+        return {name: parameter.annotation for name, parameter in parameters.items() if name not in self.fixed}
 
-    def make_method(self, spec: str, settings: str, **hidden: object) -> Any:
+    def make_method(self, spec: str, settings: str) -> Any:
         """The method of the options that a spec holds: "samples=20,seed=1". raises : MethodError"""
         types = self.options
         try:
             given = given_options(settings, types)
             options = {name: read_option(name, types[name], text) for name, text in given.items()}
-            return self.make(**self.fixed, **hidden, **options)
+            return self.make(**self.fixed, **options)
         except InputError as error:
             raise MethodError(f"cannot make the method {spec!r}: {error}", spec=spec) from error
 
 
 def make_ladder(
     *,
-    base: Scoring = Paper(),
+    base: Scoring,
     scoring: Literal["paper", "anchored"] | None = None,
     samples: Count | None = None,
     seed: Seed = 0,
@@ -100,7 +98,7 @@ def make_ladder(
 
 METHODS: dict[str, MethodKind] = {
     "ladder": MethodKind(
-        make_ladder, "compared with a ladder's rungs, on the rung scale", ("judge", "references"), hidden=("base",)
+        make_ladder, "compared with a ladder's rungs, on the rung scale", ("judge", "references"), {"base": Paper()}
     ),
     "place": MethodKind(
         placing.Place, "which rung of its ladder a text is most like, all shown at once", ("judge", "references")
@@ -162,8 +160,10 @@ def open_method(spec: str, scoring: Scoring = Paper()) -> Method:
 def make_named(spec: str, scoring: Scoring = Paper()) -> Any:
     """What the kind of this name makes: a Method, or one of evaluation's. raises : as open_method"""
     name, _, settings = spec.strip().partition(":")
-    base = {"base": scoring} if name == "ladder" else {}
-    return find_kind(spec).make_method(spec, settings, **base)
+    kind = find_kind(spec)
+    if name == "ladder":
+        kind = replace(kind, fixed={"base": scoring})
+    return kind.make_method(spec, settings)
 
 
 def find_kind(spec: str) -> MethodKind:

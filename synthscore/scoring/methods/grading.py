@@ -18,24 +18,14 @@ import numpy as np
 
 from ...engine import Engine, Progress, Prompt, label_log_probs
 from ...errors import LabelError
+from ...io.fields import Item
 from ...io.settings import Count, Seed, Share
-from ...io.texts import Item
 from ...judging.asking import unanswered, unreported_note
-from ...signature import text_hash
-from ...types import FloatArray, Score, Target
+from ...signature import seeded_rng
+from ...types import FloatArray, Score
 from ..ladder import unscored
 from ..method import Limits, Method, MethodError, SimplePlan, Texts, Tools, require_options, sign
 from ..paper import sample_verdicts
-
-
-def scale_ends(scale: str) -> tuple[int, int]:
-    """1 and 5, of "1-5". raises : MethodError"""
-    ends = re.fullmatch(r"(\d+)-(\d+)", scale)
-    if not ends or int(ends[1]) >= int(ends[2]):
-        raise MethodError(
-            f"cannot make a rating: scale is {scale!r}, expected two whole numbers such as 1-5, the lower one first"
-        )
-    return int(ends[1]), int(ends[2])
 
 
 class Grading(Method):
@@ -49,7 +39,14 @@ class Grading(Method):
 
     @property
     def ends(self) -> tuple[int, int]:
-        return scale_ends(self.scale)
+        """1 and 5, of "1-5". raises : MethodError"""
+        ends = re.fullmatch(r"(\d+)-(\d+)", self.scale)
+        if not ends or int(ends[1]) >= int(ends[2]):
+            raise MethodError(
+                f"cannot make a rating: scale is {self.scale!r}, expected two whole numbers such as 1-5, the lower one "
+                "first"
+            )
+        return int(ends[1]), int(ends[2])
 
     @property
     @abstractmethod
@@ -79,9 +76,8 @@ class Grading(Method):
                 why = f"the text of its context {item.context_id!r} is not known. Add it to the row, as context"
                 scores[index] = unscored(item, texts.scored_as, why)
                 continue
-            assert isinstance(item.target, Target)
             prompts[index] = texts.templates.rate(
-                context, texts.attribute, text=item.target.text, low=low, high=high, template=self.template
+                context, texts.attribute, text=item.require_target().text, low=low, high=high, template=self.template
             )
         signature = sign(
             judge,
@@ -193,8 +189,7 @@ class GEval(Direct):
         self, item: Item, attribute: str, p: FloatArray, numbers: FloatArray, unreported: float
     ) -> dict[str, Any]:
         if self.samples is not None:
-            name = text_hash(item.id, item.context_id, attribute)
-            rng = np.random.default_rng([self.seed, int(name[:16], 16)])
+            rng = seeded_rng(self.seed, item.id, item.context_id, attribute)
             return {"value": float(sample_verdicts(p, self.samples, rng) @ numbers)}
         expectation = float(p @ numbers)
         if not unreported:

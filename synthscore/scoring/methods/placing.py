@@ -20,7 +20,7 @@ import numpy as np
 from ...engine import Engine, Progress, Prompt, Question, capabilities_of, stacked
 from ...io.settings import Seed, Share, Span
 from ...judging.asking import unanswered
-from ...types import IntArray, Ladder, Score, Target
+from ...types import IntArray, Ladder, Score
 from ..ladder import find_ladders, unscored
 from ..method import Limits, Method, MethodError, SimplePlan, Texts, Tools, sign
 
@@ -76,11 +76,10 @@ class Place(Method):
                 scores.update(self._place(texts, ladders, n_rungs, judge, progress))
             return [scores[index] for index in range(len(texts.items))]
 
-        n_asked = sum(map(len, by_length.values()))
         compared = [index for ladders in by_length.values() for index in ladders]
         return SimplePlan(
             signature=signature,
-            n_questions=n_asked * self.orders,
+            n_questions=len(compared) * self.orders,
             n_rungs=dict.fromkeys(compared, 0),
             ask=ask,
         )
@@ -130,8 +129,8 @@ class Place(Method):
     def _prompt(self, texts: Texts, row: int, ladder: Ladder, **shown: object) -> Prompt:
         item = texts.items[row]
         assert ladder.context is not None
-        assert isinstance(item.target, Target)
-        return texts.templates.render(self.template, ladder.context, texts.attribute, text=item.target.text, **shown)
+        text = item.require_target().text
+        return texts.templates.render(self.template, ladder.context, texts.attribute, text=text, **shown)
 
 
 @dataclass(frozen=True, slots=True)
