@@ -213,7 +213,7 @@ def test_ladders_that_fall_are_named_and_not_the_judge():
         fitting.score(targets())
         (scale,) = fitting.scales
         assert scale.judge.rungs_rise
-        return scale.falling, judge_lines([scale])
+        return scale.falling, list(judge_lines([scale]))
 
     texts = [rung.text for rung in LADDERS[0].rungs]
     turned = [replace(rung, text=text) for rung, text in zip(LADDERS[0].rungs, reversed(texts), strict=True)]

@@ -257,7 +257,7 @@ def test_ladders_of_which_nearly_as_many_fall_as_rise_make_no_scale():
 def test_a_judge_who_sees_most_ladders_rise_is_not_blamed_for_those_that_fall():
     answers, truth, _ = simulate(31, n_ladders=30)
     turned = np.where(answers.first < 5, 4 - answers.first, answers.first), 4 - answers.second
-    falls = answers.ladder < 9
+    falls = answers.ladder < 10
     mixed = dataclasses.replace(
         answers,
         first=np.where(falls, turned[0], answers.first),
@@ -267,7 +267,7 @@ def test_a_judge_who_sees_most_ladders_rise_is_not_blamed_for_those_that_fall():
     assert judge.rungs_rise
     assert judge.converged
     level = np.arange(-2, 3)
-    assert np.flatnonzero(posterior.rungs @ level < 0).tolist() == list(range(9))
+    assert np.flatnonzero(posterior.rungs @ level < 0).tolist() == list(range(10))
     assert np.mean(np.abs(posterior.mean - truth) <= 1.645 * posterior.sd) > 0.85
 
 

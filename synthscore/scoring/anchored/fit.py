@@ -57,13 +57,16 @@ def fit(answers: SoftAnswers) -> tuple[JudgeModel, Posterior]:
 def fit_judge(answers: SoftAnswers) -> JudgeModel:
     """The judge's parameters by all of these answers.
 
-    First as if the judge were as sharp on all contexts; then what ladders differ by in length is shared between them
-    and its sharpness (sharpness.py), and the other parameters are fitted again.
+    First as if each answer had noise of its own: where ladders are not yet where their answers put them, residuals look
+    as if answers shared it. Then with what they share. Last, what ladders differ by in length is shared between them
+    and the judge's sharpness (sharpness.py), and the other parameters are fitted again.
     """
     judge = first_guess(answers)
     if not sees_rise(answers):
         return replace(judge, rungs_rise=False)
-    judge, posterior = _iterate(answers, judge, None, None)
+    judge, posterior = _iterate(answers, judge, None, None, independent=True)
+    if judge.rungs_rise:
+        judge, posterior = _iterate(answers, judge, posterior, None)
     if not judge.rungs_rise:
         return judge
     at_first = judge.converged
@@ -76,12 +79,18 @@ def fit_judge(answers: SoftAnswers) -> JudgeModel:
 
 
 def _iterate(
-    answers: SoftAnswers, judge: JudgeModel, start: Posterior | None, told: FloatArray | None
+    answers: SoftAnswers,
+    judge: JudgeModel,
+    start: Posterior | None,
+    told: FloatArray | None,
+    *,
+    independent: bool = False,
 ) -> tuple[JudgeModel, Posterior]:
     """Rounds of expectation and maximisation, until no parameter changes; and the positions of the last one.
 
     told : sharpness of the judge on each context, with which the stretch of ladders is known; None: all of their length
         is stretch
+    independent : the correlations of answers stay as they are
     """
     posterior = start
     for _ in range(_ROUNDS):
@@ -91,7 +100,8 @@ def _iterate(
         judge = fit_answering(judge, answers, posterior, differences)
         residuals = find_residuals(judge, answers, posterior, differences)
         judge = fit_noise(judge, residuals)
-        judge = fit_correlations(judge, answers, posterior, residuals)
+        if not independent:
+            judge = fit_correlations(judge, answers, posterior, residuals)
         stretch = median_stretch(posterior)
         if stretch < _LEAST_STRETCH or judge.discrimination * stretch * (judge.n_rungs - 1) < _LEAST_NATS:
             return replace(judge, rungs_rise=False, converged=False), posterior
