@@ -32,7 +32,7 @@ def reading_judge(prior=0.0, signal=1.0, hard=False):
         if labels == ("A", "B"):
             odds = -odds
         if hard:
-            return [0.0 if (odds > 0) == (index == 0) else -math.inf for index in range(len(labels))]
+            return [0.0 if index == (odds <= 0) else -math.inf for index in range(len(labels))]
         lse = np.logaddexp(0, odds)
         return [odds - lse - 0.1, -lse - 0.1, -4.0][: len(labels)]
 
