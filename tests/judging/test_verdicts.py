@@ -138,6 +138,25 @@ def test_choices_in_both_orders_are_averaged_in_probability_and_the_signature_sa
     assert dict(one.signature.parts)["orders"] == "1"
 
 
+def test_the_reference_is_worse_says_what_the_target_is_better_says():
+    """Of yes_no_two_sided in both orders: four answers that need not agree."""
+    attribute = TEMPLATES.task.attribute("surprise")
+    shown = {"target": HIGH, "reference": LOW}, {"target": LOW, "reference": HIGH}
+    said = {
+        TEMPLATES.yes_no(STORY, attribute, **texts, worse=worse): p
+        for texts, answers in zip(shown, ((0.7, 0.2), (0.1, 0.6)), strict=True)
+        for worse, p in zip((False, True), answers, strict=True)
+    }
+    engine = CensoringEngine(lambda prompt, labels: np.log([said[prompt], 1 - said[prompt]]), lambda prompt: {1: 0.999})
+    asked = ask([Pair(STORY, "surprise", HIGH, LOW)], engine, TEMPLATES, Asking("yes_no_two_sided", both_orders=True))
+    np.testing.assert_allclose(asked.by_order[:, 0], [[0.7, 0.2, 0], [0.6, 0.1, 0]])
+    odds = np.sqrt([0.7 / 0.3 * 0.6 / 0.4, 0.2 / 0.8 * 0.1 / 0.9])
+    better, worse = odds / (1 + odds)
+    assert (asked.better[0], asked.worse[0]) == pytest.approx((better, worse))
+    assert asked.margin_low[0] <= better - worse <= asked.margin_high[0]
+    assert asked.margin_high[0] - asked.margin_low[0] < 1e-3
+
+
 @pytest.mark.parametrize(
     ("protocol", "both_orders", "n_questions"),
     [("compare", False, 1), ("compare", True, 2), ("yes_no_two_sided", False, 2), ("yes_no_two_sided", True, 4)],
