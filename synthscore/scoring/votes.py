@@ -75,7 +75,8 @@ def _residuals(answers: Mapping[TextPair, float]) -> dict[TextPair, float]:
         if not (np.abs(np.where(beyond, explained, said) - log_odds) > 1e-3).any():
             break
         log_odds = np.where(beyond, explained, said)
-    return dict(zip(answers, (log_odds - explained).tolist(), strict=True))
+    left = np.where(beyond, 0.0, said - explained)  # of what the fit explains exactly nothing is left, not rounding
+    return dict(zip(answers, left.tolist(), strict=True))
 
 
 def _correlation(one: Mapping[TextPair, float], other: Mapping[TextPair, float]) -> float:

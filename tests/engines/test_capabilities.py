@@ -20,6 +20,8 @@ from tests.engines.test_reward import KINDS, LADDERS, TEXTS, save
 from tests.fakes import FakeEngine
 from tests.servers import Liar
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* reports neither its version nor its model's weights")
+
 LABELS = ("Better", "Worse", "Similar")
 ODD = Capabilities(decides=True, reports_mass=False, description="asked by letter")
 

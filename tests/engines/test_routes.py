@@ -17,6 +17,8 @@ from tests.engines.test_server_formats import LlamaServer
 from tests.models import one_fast
 from tests.servers import Liar
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* reports neither its version nor its model's weights")
+
 SAME = 1e-3  # rungs
 TEXTS = ("The storm closed the harbour.", "Nobody was hurt in it.", "It rained.", "Boats boats boats.")
 RUNGS = (
