@@ -178,11 +178,12 @@ def make_estimate(
     labels_alone = interval("labels_alone", means.labels_alone.value)
     corrected = interval("corrected", means.labels_alone.value)
     n_contexts = means.labels_alone.n_contexts
-    note = _note(counts["n_labels"], n_contexts, labels_alone, means.weight)
-    if not corrected.width <= WIDER * labels_alone.width:
+    without_scores = not corrected.width <= WIDER * labels_alone.width
+    if without_scores:
         means, corrected = means.by_labels_alone(), labels_alone
-        if not note:
-            note = "labels alone: with the scores the interval would be longer"
+    note = _note(counts["n_labels"], n_contexts, labels_alone, means.weight)
+    if without_scores and not note:
+        note = "labels alone: with the scores the interval would be longer"
     made = Estimate(
         system=system,
         minus=minus,

@@ -65,6 +65,7 @@ def compare_scores(values: FloatArray, labelled: BoolArray, contexts: IntArray) 
     values : shape (n_texts,), NaN where unscored: such texts take no part
     returns : NaN where either side has scores of fewer than two contexts
     """
+    from scipy.special import binom
     from scipy.stats import rankdata
 
     scored = ~np.isnan(values)
@@ -74,6 +75,8 @@ def compare_scores(values: FloatArray, labelled: BoolArray, contexts: IntArray) 
     ours, others = (
         ClusteredMean.estimate(ranks[which], contexts[which], n_contexts) for which in (labelled, ~labelled)
     )
+    if ours.stderr == others.stderr == 0 and ours.value != others.value:
+        return float(1 / binom(ours.n_contexts + others.n_contexts, ours.n_contexts))
     return ours.plus(others, -1.0).p_value
 
 

@@ -127,6 +127,20 @@ def test_whole_contexts_drawn_at_random_are_not_doubted_too_often():
     assert by_texts / 400 > 0.2  # as if texts of one context were not alike
 
 
+@pytest.mark.parametrize(("n", "n_others", "p"), [(2, 2, 1 / 6), (2, 4, 1 / 15), (2, 8, 1 / 45), (60, 3000, 0.0)])
+def test_where_each_side_has_one_score_and_another_it_is_by_drawing_just_these(n, n_others, p):
+    values = np.repeat([5.0, 1.0], [n, n_others])
+    labelled = values > 3
+    assert compare_scores(values, labelled, np.arange(len(values))) == pytest.approx(p, abs=1e-50)
+    assert np.isnan(compare_scores(np.ones(len(values)), labelled, np.arange(len(values))))
+
+
+def test_labels_of_all_that_a_judge_of_two_scores_likes_are_refused():
+    rows = [{**row, "score": float(k < 40)} for k, row in enumerate(score_rows(200))]
+    with pytest.raises(InputError, match="the 40 labelled texts score otherwise than the 160 others"):
+        Labelled.load(rows, label_rows(range(40)))
+
+
 def test_unscored_texts_take_no_part_and_too_few_say_nothing():
     values = np.array([1.0, 2, np.nan, 3, 4, np.nan])
     labelled = np.array([True, True, True, False, False, False])
