@@ -17,7 +17,7 @@ from ..io.files import Source
 from ..io.write import plain
 from ..signature import Signature
 from ..thresholds.drawn import Drawn, require_like_scores
-from ..thresholds.labels import LabelledRows, left_out_lines, read_good
+from ..thresholds.labels import LabelledRows, left_out_lines, read_good, require_line
 from .prediction_powered import Figure, Means, mean_labels, share_interval, t_interval
 
 WIDER = 1.02
@@ -126,6 +126,8 @@ def estimate(
         raise unusable("confidence", confidence, "a number above 0 and below 1, such as 0.9 or 0.95")
     if by not in (None, "system"):
         raise unusable("by", by, "'system', or None for all texts together")
+    require_line("min_score", min_score)
+    require_line("good_from", good_from)
     if min_score is None and good_from is not None:
         raise InputError(
             f"good_from is {good_from:g}, but there is no min_score: a share of good texts needs both. Say from which "

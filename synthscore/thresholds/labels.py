@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, require_kind, unusable
 from ..io.fields import Row, find_id, read_flag, read_names, read_number, require_column, row_error, shorten
 from ..io.files import Source, good_rows, read_rows
 from ..io.scores import read_score
@@ -165,8 +167,10 @@ class Labelled:
 
         A row without a label, a label without a row, and a row that cannot be read are left out, and counted.
         warns : SynthscoreWarning where the scores of labelled texts and others differ (require_like_scores)
-        raises : InputError as LabelledRows does, or where those scores differ too much to be drawn at random
+        raises : InputError as LabelledRows does, or where those scores differ too much to be drawn at random, or
+            good_from is no finite number
         """
+        require_line("good_from", good_from)
         read_label = partial(read_good, good_from=good_from)
         rows = LabelledRows.load(scores, labels, read_label, attribute=attribute, encoding=encoding, fields=fields)
         require_like_scores(rows.values, rows.labelled, rows.contexts)
@@ -198,6 +202,15 @@ class Labelled:
             scores=tuple(kept),
             drawn=rows.drawn,
         )
+
+
+def require_line(name: str, line: float | None) -> None:
+    """The rating, or score, from which on a text is good. raises : InputError where it is NaN, infinite or no number"""
+    if line is not None:
+        expected = "a finite number: the least that is good"
+        require_kind(name, line, Real, expected)
+        if not math.isfinite(line):
+            raise unusable(name, line, expected)
 
 
 def read_good(row: Row, good_from: float | None) -> float | None:

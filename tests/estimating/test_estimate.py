@@ -346,10 +346,23 @@ def test_labels_of_the_best_by_score_are_refused_and_a_text_without_a_context_is
     assert found.left_out == ("300 texts name no context: each is taken for one of its own",)
 
 
-@pytest.mark.parametrize(("option", "said"), [({"confidence": 90}, "confidence is 90"), ({"by": "judge"}, "by is")])
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ({"confidence": 90}, "confidence is 90"),
+        ({"by": "judge"}, "by is"),
+        ({"min_score": math.nan, "good_from": 3}, "min_score is nan, expected a finite number"),
+        ({"min_score": -math.inf, "good_from": 3}, "min_score is -inf"),
+        ({"min_score": "3", "good_from": 3}, "min_score is '3'"),
+        ({"min_score": 3, "good_from": math.nan}, "good_from is nan, expected a finite number"),
+        ({"min_score": 3, "good_from": math.inf}, "good_from is inf"),
+        ({"good_from": math.inf}, "good_from is inf"),
+    ],
+)
 def test_options_that_cannot_be_are_refused(option, said):
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=said) as error:
         ss.estimate(*score_rows(10), **option)
+    assert error.value.field in option
 
 
 # ------------------------------------------------------------------------------------------------- the command
@@ -393,6 +406,8 @@ def test_the_command_prints_a_table_and_writes_rows(files, capsys):
         (["--by", "judge"], 2, "system"),
         (["--attribute", "fluency"], 1, "no score has a label"),
         (["--min-score", "3", "--good-from", "9"], 0, "not known"),
+        (["--min-score", "nan"], 1, "min_score is nan, expected a finite number"),
+        (["--min-score", "3", "--good-from", "inf"], 1, "good_from is inf, expected a finite number"),
     ],
 )
 def test_the_command_says_what_it_cannot_do(more, code, said, files, capsys):

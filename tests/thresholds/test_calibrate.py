@@ -322,6 +322,13 @@ def test_any_other_label_is_named_and_left_out(label):
     assert "label is" in data.left_out[0]
 
 
+@pytest.mark.parametrize("line", [math.nan, math.inf, -math.inf, "4", True])
+def test_the_line_between_good_and_bad_is_a_finite_number(line):
+    with pytest.raises(InputError, match=rf"good_from is {line!r}, expected a finite number") as error:
+        Labelled.load(rows(), good_from=line)
+    assert error.value.field == "good_from"
+
+
 def test_ratings_are_good_from_a_rating_on():
     given_rows = [row | {"human": rating} for row, rating in zip(rows(), [4, 3.9, 5, None], strict=True)]
     data = Labelled.load(given_rows, good_from=4)
