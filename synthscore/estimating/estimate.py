@@ -204,7 +204,7 @@ def _note(n_labels: int, n_contexts: int, labels_alone: Figure, weight: float) -
     if n_contexts < 2:
         return f"no interval: labels are of {n_contexts} contexts, expected 2 or more"
     if math.isnan(labels_alone.low):
-        return "no interval: all labels are alike, and do not say how labels vary"
+        return "no interval: labels do not differ between contexts, and do not say how they vary"
     if n_labels < FEW_LABELS or n_contexts < FEW_CONTEXTS:
         return f"few labels: intervals were checked from {FEW_LABELS} labels of {FEW_CONTEXTS} contexts on"
     if weight == 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
 
@@ -69,7 +69,8 @@ class LabelledRows:
     ) -> LabelledRows:
         """Rows as `synthscore score` writes them, with people's labels in the same rows or in others.
 
-        labels : rows with the id of a score's row, or its context_id and system, and maybe the attribute
+        labels : rows with the id of a score's row, or its context_id and system, and maybe the attribute. Their
+            contexts are those of texts whose score's row names none
         attribute : which of several
         fields : as in read_rows, of the rows that hold the labels
         raises : InputError where two rows are about one text, labelled texts were chosen (read_stamps), the scores
@@ -90,6 +91,8 @@ class LabelledRows:
             try:
                 label = None if label_row is None else read_label(label_row)
                 score, signature = _read_signed(row)
+                if label_row is not None and not score.context_id:
+                    score = replace(score, context_id=read_names(label_row).context_id or "")
                 system = _system(row, label_row)
             except InputError as broken:
                 errors.append(broken)

@@ -316,7 +316,7 @@ def test_scores_that_would_widen_the_interval_get_no_weight(unit):
 @pytest.mark.parametrize(
     ("ratings", "note"),
     [
-        ([4.0] * 40, "no interval: all labels are alike"),
+        ([4.0] * 40, "no interval: labels do not differ between contexts"),
         ([4.0], "no interval: labels are of 1 contexts, expected 2 or more"),
         ([4.0, 2.0, 3.0], "few labels: intervals were checked from 30 labels of 20 contexts on"),
     ],
@@ -327,6 +327,26 @@ def test_labels_that_say_too_little_are_noted(ratings, note):
     assert found.note.startswith(note)
     assert math.isnan(found.value.low) == note.startswith("no interval")
     assert found.labels_alone.value == np.mean(ratings)
+
+
+def test_labels_that_differ_inside_contexts_alone_have_no_interval():
+    scores, _ = score_rows(100)
+    scores = [{**row, "context_id": f"c{k // 2}"} for k, row in enumerate(scores)]
+    [found] = ss.estimate(scores, [{"id": f"c{k}/x", "human": 2 + 2 * (k % 2)} for k in range(40)])
+    assert (found.value.value, math.isnan(found.value.low)) == (3, True)
+    assert found.note == "no interval: labels do not differ between contexts, and do not say how they vary"
+
+
+def test_contexts_that_only_labels_name_are_theirs():
+    scores, ratings = score_rows(300)
+    scores = [{**row, "id": f"t{k}", "context_id": f"c{k // 4}"} for k, row in enumerate(scores)]
+    labels = [{**ratings[k], "id": f"t{k}", "context_id": f"c{k // 4}"} for k in range(60)]
+    bare = [{name: value for name, value in row.items() if name != "context_id"} for row in scores]
+    found = ss.estimate(bare, labels)
+    assert (found[0].n_labels, found[0].n_contexts) == (60, 15)
+    assert found[0].labels_alone == ss.estimate(scores, labels)[0].labels_alone
+    assert found.left_out == ("240 texts name no context: each is taken for one of its own",)
+    assert ss.estimate(scores, [{**row, "context_id": "another"} for row in labels])[0].n_contexts == 15
 
 
 def test_where_all_texts_are_labelled_scores_add_nothing():

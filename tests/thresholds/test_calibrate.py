@@ -290,6 +290,13 @@ def test_of_each_context_one_text_can_be_taken_whatever_the_order_and_the_scores
         Labelled.load(rows(2, context_id=None), one_per_context=True)
 
 
+def test_of_contexts_that_only_labels_name_one_text_can_be_taken():
+    bare = [{**row, "context_id": None, "label": None} for row in rows(12)]
+    labels = [{"id": f"t{k}", "context_id": f"c{k // 3}", "label": k % 2} for k in range(12)]
+    taken = Labelled.load(bare, labels, one_per_context=True)
+    assert (len(taken), taken.n_contexts, taken.left_out) == (4, 4, ("8 texts are further ones of their context",))
+
+
 def test_rows_with_labels_are_read():
     data = Labelled.load(rows())
     assert data.value.tolist() == [0.0, 0.5, 1.0, 1.5]
