@@ -137,7 +137,7 @@ def estimate(
     read_label = _read_rating if min_score is None else partial(read_good, good_from=good_from)
     rows = LabelledRows.load(scores, labels, read_label, attribute=attribute, encoding=encoding, fields=fields)
     groups = _groups(rows, by)
-    require_like_scores(rows.values, rows.labelled, rows.contexts, list(groups.values()))
+    require_like_scores(rows.values, rows.labelled, rows.contexts, groups)
     values = rows.values
     if min_score is not None:
         values = np.where(np.isnan(values), np.nan, values >= min_score)

@@ -360,6 +360,10 @@ def test_labels_of_the_best_by_score_are_refused_and_a_text_without_a_context_is
     best = sorted(range(300), key=lambda k: -scores[k]["score"])[:60]
     with pytest.raises(InputError, match="the 60 labelled texts score otherwise than the 240 others"):
         ss.estimate(scores, [ratings[k] for k in best])
+    more, their_ratings = score_rows(200, "good")
+    seen = r"of system 'x' the 60 labelled texts score otherwise than the 240 others \(mean 4\.\d+ and 2\.\d+, p = "
+    with pytest.raises(InputError, match=seen):
+        ss.estimate([*more, *scores], [*their_ratings[:40], *(ratings[k] for k in best)], by="system")
     bare = [{name: value for name, value in row.items() if name != "context_id"} for row in scores]
     found = ss.estimate(bare, ratings[:60])
     assert found[0].value == ss.estimate(scores, ratings[:60])[0].value
