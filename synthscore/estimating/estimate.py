@@ -17,7 +17,7 @@ from ..io.files import Source
 from ..io.write import plain
 from ..signature import Signature
 from ..thresholds.drawn import Drawn, require_like_scores
-from ..thresholds.labels import LabelledRows, left_out_lines, read_good, require_line
+from ..thresholds.labels import LabelledRows, counted, left_out_lines, read_good, require_line
 from .prediction_powered import Figure, Means, mean_labels, share_interval, t_interval
 
 WIDER = 1.02
@@ -202,7 +202,7 @@ def make_estimate(
 
 def _note(n_labels: int, n_contexts: int, labels_alone: Figure, weight: float) -> str:
     if n_contexts < 2:
-        return f"no interval: labels are of {n_contexts} contexts, expected 2 or more"
+        return f"no interval: labels are of {counted(n_contexts, 'context', 'contexts')}, expected 2 or more"
     if math.isnan(labels_alone.low):
         return "no interval: labels do not differ between contexts, and do not say how they vary"
     if n_labels < FEW_LABELS or n_contexts < FEW_CONTEXTS:
@@ -236,6 +236,7 @@ def _groups(rows: LabelledRows, by: Literal["system"] | None) -> dict[str, np.nd
 
 def _without(rows: LabelledRows) -> Iterator[str]:
     if n := sum(score.value is None for score in rows.scores):
-        yield f"{n} texts are unscored: they count with the mean score, as far as labels do not say how good they are"
+        texts = counted(n, "text is", "texts are")
+        yield f"{texts} unscored: each is taken to have the mean score"
     if n := sum(not score.context_id for score in rows.scores):
-        yield f"{n} texts name no context: each is taken for one of its own"
+        yield f"{counted(n, 'text names', 'texts name')} no context: each is taken for one of its own"

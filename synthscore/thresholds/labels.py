@@ -232,14 +232,20 @@ def left_out_lines(
     errors: Sequence[InputError], n_unlabelled: int = 0, n_further: int = 0, unmatched: Sequence[str] = ()
 ) -> tuple[str, ...]:
     """What was read and is not used, and why: a line a reason, with a count."""
-    lines = [f"{len(errors)} rows could not be used: {errors[0]}"] if errors else []
+    lines = [f"{counted(len(errors), 'row', 'rows')} could not be used: {errors[0]}"] if errors else []
     if n_unlabelled:
-        lines.append(f"{n_unlabelled} scores have no label")
+        lines.append(f"{counted(n_unlabelled, 'score has', 'scores have')} no label")
     if n_further:
-        lines.append(f"{n_further} texts are further ones of their context")
-    if unmatched:
-        lines.append(f"{len(unmatched)} labels are of texts without a score; the first is {unmatched[0]!r}")
+        lines.append(f"{counted(n_further, 'text is a further one', 'texts are further ones')} of their context")
+    if n := len(unmatched):
+        lines.append(
+            f"{counted(n, 'label is of a text', 'labels are of texts')} without a score; the first is {unmatched[0]!r}"
+        )
     return tuple(lines)
+
+
+def counted(n: int, one: str, several: str) -> str:
+    return f"{n} {one if n == 1 else several}"
 
 
 def _no_labels(left_out: Sequence[str]) -> InputError:

@@ -267,8 +267,7 @@ def test_a_text_without_a_score_counts_by_its_label():
     [row] = found
     assert (row.n_texts, row.n_labels) == (300, 50)
     assert row.labels_alone.value == pytest.approx(np.mean([each["human"] for each in ratings[:50]]))
-    assert found.left_out == ("30 texts are unscored: they count with the mean score, as far as labels do not say how "
-                              "good they are",)  # fmt: skip
+    assert found.left_out == ("30 texts are unscored: each is taken to have the mean score",)
     filled = np.mean([each["score"] for each in holed if each["score"] is not None])
     expected = ss.estimate([{**row, "score": filled, "status": "ok"} if row["score"] is None else row for row in holed],
                            ratings[:50])[0]  # fmt: skip
@@ -317,7 +316,7 @@ def test_scores_that_would_widen_the_interval_get_no_weight(unit):
     ("ratings", "note"),
     [
         ([4.0] * 40, "no interval: labels do not differ between contexts"),
-        ([4.0], "no interval: labels are of 1 contexts, expected 2 or more"),
+        ([4.0], "no interval: labels are of 1 context, expected 2 or more"),
         ([4.0, 2.0, 3.0], "few labels: intervals were checked from 30 labels of 20 contexts on"),
     ],
 )
@@ -346,6 +345,8 @@ def test_contexts_that_only_labels_name_are_theirs():
     assert (found[0].n_labels, found[0].n_contexts) == (60, 15)
     assert found[0].labels_alone == ss.estimate(scores, labels)[0].labels_alone
     assert found.left_out == ("240 texts name no context: each is taken for one of its own",)
+    one = [{**row, "context_id": None} if k == 0 else row for k, row in enumerate(scores)]
+    assert ss.estimate(one, labels[1:]).left_out == ("1 text names no context: each is taken for one of its own",)
     assert ss.estimate(scores, [{**row, "context_id": "another"} for row in labels])[0].n_contexts == 15
 
 
