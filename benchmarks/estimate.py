@@ -207,7 +207,7 @@ def measure_summeval(folder: Path, draws: int) -> Iterator[dict[str, Any]]:
                 counts = {"n_labels": n, "n_texts": len(human)}
                 found = make_estimate("", "", means, counts, CONFIDENCE, share=False)[0]
                 ratio = found.value.width / found.labels_alone.width
-                saved.append(0.0 if math.isnan(ratio) else 1 - ratio**2)  # NaN: all labels are alike
+                saved.append(0.0 if math.isnan(ratio) else 1 - ratio**2)  # NaN: labels do not differ between contexts
             known = ~np.isnan(scores)
             yield {
                 "attribute": attribute,

@@ -17,7 +17,7 @@ from ..io.files import Source
 from ..io.write import plain
 from ..signature import Signature
 from ..thresholds.drawn import Drawn, require_like_scores
-from ..thresholds.labels import LabelledRows, left_out_lines, read_good
+from ..thresholds.labels import LabelledRows, counted, left_out_lines, read_good, require_line
 from .prediction_powered import Figure, Means, mean_labels, share_interval, t_interval
 
 WIDER = 1.02
@@ -126,6 +126,8 @@ def estimate(
         raise unusable("confidence", confidence, "a number above 0 and below 1, such as 0.9 or 0.95")
     if by not in (None, "system"):
         raise unusable("by", by, "'system', or None for all texts together")
+    require_line("min_score", min_score)
+    require_line("good_from", good_from)
     if min_score is None and good_from is not None:
         raise InputError(
             f"good_from is {good_from:g}, but there is no min_score: a share of good texts needs both. Say from which "
@@ -135,7 +137,7 @@ def estimate(
     read_label = _read_rating if min_score is None else partial(read_good, good_from=good_from)
     rows = LabelledRows.load(scores, labels, read_label, attribute=attribute, encoding=encoding, fields=fields)
     groups = _groups(rows, by)
-    require_like_scores(rows.values, rows.labelled, rows.contexts, list(groups.values()))
+    require_like_scores(rows.values, rows.labelled, rows.contexts, groups)
     values = rows.values
     if min_score is not None:
         values = np.where(np.isnan(values), np.nan, values >= min_score)
@@ -178,11 +180,12 @@ def make_estimate(
     labels_alone = interval("labels_alone", means.labels_alone.value)
     corrected = interval("corrected", means.labels_alone.value)
     n_contexts = means.labels_alone.n_contexts
-    note = _note(counts["n_labels"], n_contexts, labels_alone, means.weight)
-    if not corrected.width <= WIDER * labels_alone.width:
+    without_scores = not corrected.width <= WIDER * labels_alone.width
+    if without_scores:
         means, corrected = means.by_labels_alone(), labels_alone
-        if not note:
-            note = "labels alone: with the scores the interval would be longer"
+    note = _note(counts["n_labels"], n_contexts, labels_alone, means.weight)
+    if without_scores and not note:
+        note = "labels alone: with the scores the interval would be longer"
     made = Estimate(
         system=system,
         minus=minus,
@@ -199,9 +202,9 @@ def make_estimate(
 
 def _note(n_labels: int, n_contexts: int, labels_alone: Figure, weight: float) -> str:
     if n_contexts < 2:
-        return f"no interval: labels are of {n_contexts} contexts, expected 2 or more"
+        return f"no interval: labels are of {counted(n_contexts, 'context', 'contexts')}, expected 2 or more"
     if math.isnan(labels_alone.low):
-        return "no interval: all labels are alike, and do not say how labels vary"
+        return "no interval: labels do not differ between contexts, and do not say how they vary"
     if n_labels < FEW_LABELS or n_contexts < FEW_CONTEXTS:
         return f"few labels: intervals were checked from {FEW_LABELS} labels of {FEW_CONTEXTS} contexts on"
     if weight == 1:
@@ -233,6 +236,7 @@ def _groups(rows: LabelledRows, by: Literal["system"] | None) -> dict[str, np.nd
 
 def _without(rows: LabelledRows) -> Iterator[str]:
     if n := sum(score.value is None for score in rows.scores):
-        yield f"{n} texts are unscored: they count with the mean score, as far as labels do not say how good they are"
+        texts = counted(n, "text is", "texts are")
+        yield f"{texts} unscored: each is taken to have the mean score"
     if n := sum(not score.context_id for score in rows.scores):
-        yield f"{n} texts name no context: each is taken for one of its own"
+        yield f"{counted(n, 'text names', 'texts name')} no context: each is taken for one of its own"

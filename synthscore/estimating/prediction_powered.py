@@ -93,8 +93,8 @@ def tune_weight(labels: FloatArray, scores: FloatArray, scores_of_others: FloatA
 
 
 def t_interval(mean: ClusteredMean, confidence: float) -> Figure:
-    """value +- t stderr, by Student's t with the contexts that take part, less one. None where stderr is 0: labels that
-    are all alike do not say how labels vary."""
+    """value +- t stderr, by Student's t with mean.freedom degrees. None where stderr is 0: labels that do not differ
+    between contexts do not say how labels vary."""
     if not mean.stderr > 0:
         return Figure(mean.value)
     reach = mean.t_quantile(confidence) * mean.stderr
@@ -107,16 +107,21 @@ def share_interval(mean: ClusteredMean, confidence: float, variance: float) -> F
         (value - p)^2 <= t^2 p (1 - p) / n,     n = variance / stderr^2
 
     where n is how many texts, each drawn by itself, would tell as much. value +- t stderr would be too short where few
-    texts are good, or few are not.
+    texts are good, or few are not. Where none is, or every one, labels do not show how they vary, and n is how many
+    contexts there are: a context tells as much as one label, or more.
 
     variance : of one label, p (1 - p) of the share by labels alone
+    returns : no interval where the share is below 0 or above 1, as a corrected one can be, or where it is between them
+        and its stderr is 0
     source : Wilson (1927), with Student's t for the normal
     """
-    if not (mean.stderr > 0 and variance > 0):
+    if 0 <= mean.value <= 1 and mean.stderr > 0 and variance > 0:
+        n = variance / mean.stderr**2
+    elif mean.value in (0, 1) and mean.stderr == 0:
+        n = float(mean.n_contexts)
+    else:
         return Figure(mean.value)
-    spread = mean.t_quantile(confidence) ** 2 * mean.stderr**2 / variance  # t^2 / n
-    inside = spread * mean.value * (1 - mean.value) + spread**2 / 4
-    if inside < 0:  # a corrected share can be below 0 or above 1
-        return Figure(mean.value, mean.stderr)
-    middle, half = (mean.value + spread / 2) / (1 + spread), math.sqrt(inside) / (1 + spread)
-    return Figure(mean.value, mean.stderr, middle - half, middle + half)
+    spread = mean.t_quantile(confidence) ** 2 / n
+    good, bad = mean.value, 1 - mean.value
+    reach = spread / 2 + math.sqrt(spread * good * bad + spread**2 / 4)
+    return Figure(mean.value, mean.stderr, good**2 / (good + reach), 1 - bad**2 / (bad + reach))

@@ -16,31 +16,37 @@ class ClusteredMean:
 
     influence : shape (n_all_contexts,); stderr^2 is the sum of its squares. 0 for a context that takes no part
     n_contexts : those that take part; in a sum, of the mean with the fewest
+    freedom : degrees of freedom: as many contexts as would tell as much were all of one size, less one
     """
 
     value: float
     influence: FloatArray
     n_contexts: int
+    freedom: float
 
     @classmethod
     def estimate(cls, values: FloatArray, contexts: IntArray, n_all_contexts: int) -> ClusteredMean:
         """The mean of some texts.
 
-            influence of c = sqrt(G / (G - 1)) / n  sum over the texts of c (value - mean)
+            influence of c = sqrt((G - 1) / G) / (n - n_c)  sum over the texts of c (value - mean)
+            freedom = n^2 / sum n_c^2 - 1
 
-        with n texts of G contexts. Where each text is a context, stderr is the usual one of a mean. With fewer than two
-        contexts nothing is known of the error, and the influence is NaN.
+        with n texts of G contexts, n_c of c: the jackknife that leaves out a context. A large context draws the mean
+        to itself, so that its own residuals are too small. Where each text is a context, stderr is the usual one of a
+        mean. With fewer than two contexts nothing is known of the error, and the influence is NaN.
 
         values : shape (n_texts,). contexts : shape (n_texts,), numbers below n_all_contexts
-        source : Liang and Zeger (1986), for a mean
+        source : Bell and McCaffrey (2002), for a mean; Carter, Schnepel and Steigerwald (2017) for freedom
         """
         n, n_contexts = len(values), len(np.unique(contexts))
         mean = float(values.mean()) if n else math.nan
         if n_contexts < 2:
-            return cls(mean, np.full(n_all_contexts, np.nan), n_contexts)
-        sums = np.zeros(n_all_contexts)
-        np.add.at(sums, contexts, values - mean)
-        return cls(mean, math.sqrt(n_contexts / (n_contexts - 1)) / n * sums, n_contexts)
+            return cls(mean, np.full(n_all_contexts, np.nan), n_contexts, math.nan)
+        sizes = np.bincount(contexts, minlength=n_all_contexts)
+        sums = np.bincount(contexts, values - mean, n_all_contexts)
+        sums[np.abs(sums) <= 1e-12 * n * np.abs(values).max()] = 0.0  # rounding
+        influence = math.sqrt((n_contexts - 1) / n_contexts) / (n - sizes) * sums
+        return cls(mean, influence, n_contexts, n**2 / float(sizes @ sizes) - 1)
 
     def plus(self, other: ClusteredMean, weight: float = 1.0) -> ClusteredMean:
         """This and `weight` times another over the same contexts: what they share cancels, or adds up."""
@@ -48,6 +54,7 @@ class ClusteredMean:
             self.value + weight * other.value,
             self.influence + weight * other.influence,
             min(self.n_contexts, other.n_contexts),
+            min(self.freedom, other.freedom),
         )
 
     @property
@@ -55,10 +62,10 @@ class ClusteredMean:
         return float(np.sqrt((self.influence**2).sum()))
 
     def t_quantile(self, confidence: float) -> float:
-        """How many standard errors an interval of this confidence reaches, by Student's t with n_contexts - 1."""
+        """How many standard errors an interval of this confidence reaches, by Student's t."""
         from scipy.special import stdtrit
 
-        return float(stdtrit(self.n_contexts - 1, (1 + confidence) / 2))
+        return float(stdtrit(self.freedom, (1 + confidence) / 2))
 
     @property
     def p_value(self) -> float:
@@ -66,4 +73,4 @@ class ClusteredMean:
         from scipy.special import stdtr
 
         stderr = self.stderr
-        return float(2 * stdtr(self.n_contexts - 1, -abs(self.value) / stderr)) if stderr > 0 else math.nan
+        return float(2 * stdtr(self.freedom, -abs(self.value) / stderr)) if stderr > 0 else math.nan

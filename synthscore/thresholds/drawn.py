@@ -5,7 +5,7 @@ chosen by score say nothing of the others, whoever chose them.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -39,13 +39,13 @@ def read_stamps(rows: Collection[Row], n_scored: int) -> Drawn:
     "not known" where a row does not say it, or only some of "all" are labelled: nobody knows who chose these.
     raises : InputError where texts were chosen by their score, or drawn from fewer than are scored
     """
-    if chosen := [row for row in rows if row.values.get(DRAWN) == CHOSEN]:
+    if chosen := [row for row in rows if _how(row) == CHOSEN]:
         seen = f"text {read_names(chosen[0]).id!r}, as {len(chosen)} of {len(rows)}, was chosen by its score"
         remedy = "Labels speak for texts drawn at random: label some of all texts (synthscore export --sample N)"
         raise row_error(chosen[0], DRAWN, CHOSEN, f"{seen}, expected only texts drawn at random", remedy)
     hows = set()
     for row in rows:
-        how, n_texts = row.values.get(DRAWN), read_number(row, DRAWN_FROM)
+        how, n_texts = _how(row), read_number(row, DRAWN_FROM)
         if n_texts is not None and n_texts < n_scored:
             seen = f"text {read_names(row).id!r} was drawn from {n_texts:.0f} texts, but {n_scored} have a score"
             remedy = "Draw from all that are scored (synthscore export --sample N), or give only the scores of those"
@@ -54,6 +54,11 @@ def read_stamps(rows: Collection[Row], n_scored: int) -> Drawn:
     if hows == {"all"}:
         return "all"
     return "random" if hows and hows <= {"all", "random"} else "not known"
+
+
+def _how(row: Row) -> str:
+    """What the row says, as a person or a spreadsheet may write it."""
+    return str(row.values.get(DRAWN, "")).strip().lower()
 
 
 def compare_scores(values: FloatArray, labelled: BoolArray, contexts: IntArray) -> float:
@@ -65,6 +70,7 @@ def compare_scores(values: FloatArray, labelled: BoolArray, contexts: IntArray) 
     values : shape (n_texts,), NaN where unscored: such texts take no part
     returns : NaN where either side has scores of fewer than two contexts
     """
+    from scipy.special import binom
     from scipy.stats import rankdata
 
     scored = ~np.isnan(values)
@@ -74,25 +80,31 @@ def compare_scores(values: FloatArray, labelled: BoolArray, contexts: IntArray) 
     ours, others = (
         ClusteredMean.estimate(ranks[which], contexts[which], n_contexts) for which in (labelled, ~labelled)
     )
+    if ours.stderr == others.stderr == 0 and ours.value != others.value:
+        return float(1 / binom(ours.n_contexts + others.n_contexts, ours.n_contexts))
     return ours.plus(others, -1.0).p_value
 
 
 def require_like_scores(
-    values: FloatArray, labelled: BoolArray, contexts: IntArray, groups: Collection[BoolArray] = ()
+    values: FloatArray, labelled: BoolArray, contexts: IntArray, systems: Mapping[str, BoolArray] | None = None
 ) -> None:
-    """Labelled texts score as the others do, in each group of texts that is spoken of (default: in all).
+    """Labelled texts score as the others do, in each system that is spoken of.
 
-    warns : SynthscoreWarning below p = DOUBTED, each p times the number of groups
+    systems : name -> which texts are of it. None: all texts together
+    warns : SynthscoreWarning below p = DOUBTED, each p times the number of systems
     raises : InputError below p = REFUSED
     """
-    groups = groups or (np.ones(len(values), dtype=bool),)
-    p = len(groups) * min(_comparable(values, labelled, contexts, groups), default=1.0)
-    if p >= DOUBTED:
+    systems = systems or {"": np.ones(len(values), dtype=bool)}
+    each = {name: compare_scores(values[texts], labelled[texts], contexts[texts]) for name, texts in systems.items()}
+    comparable = {name: p for name, p in each.items() if not np.isnan(p)}
+    system = min(comparable, key=lambda name: comparable[name], default=None)
+    if system is None or (p := len(systems) * comparable[system]) >= DOUBTED:
         return
-    means = [np.nanmean(values[which]) for which in (labelled, ~labelled)]
+    ours, others = systems[system] & labelled, systems[system] & ~labelled
     seen = (
-        f"the {labelled.sum()} labelled texts score otherwise than the {(~labelled).sum()} others (mean {means[0]:.2f} "
-        f"and {means[1]:.2f}, p = {p:.2g} by their ranks)"
+        f"{f'of system {system!r} ' if system else ''}the {ours.sum()} labelled texts score otherwise than the "
+        f"{others.sum()} others (mean {np.nanmean(values[ours]):.2f} and {np.nanmean(values[others]):.2f}, "
+        f"p = {p:.2g} by their ranks)"
     )
     if p < REFUSED:
         raise InputError(
@@ -102,12 +114,3 @@ def require_like_scores(
             value=p,
         )
     warnings.warn(f"{seen}: were they drawn at random?", SynthscoreWarning, stacklevel=3)
-
-
-def _comparable(
-    values: FloatArray, labelled: BoolArray, contexts: IntArray, groups: Collection[BoolArray]
-) -> Iterator[float]:
-    for group in groups:
-        p = compare_scores(values[group], labelled[group], contexts[group])
-        if not np.isnan(p):
-            yield p

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Real
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, require_kind, unusable
 from ..io.fields import Row, find_id, read_flag, read_names, read_number, require_column, row_error, shorten
 from ..io.files import Source, good_rows, read_rows
 from ..io.scores import read_score
@@ -67,7 +69,8 @@ class LabelledRows:
     ) -> LabelledRows:
         """Rows as `synthscore score` writes them, with people's labels in the same rows or in others.
 
-        labels : rows with the id of a score's row, or its context_id and system, and maybe the attribute
+        labels : rows with the id of a score's row, or its context_id and system, and maybe the attribute. Their
+            contexts are those of texts whose score's row names none
         attribute : which of several
         fields : as in read_rows, of the rows that hold the labels
         raises : InputError where two rows are about one text, labelled texts were chosen (read_stamps), the scores
@@ -88,6 +91,8 @@ class LabelledRows:
             try:
                 label = None if label_row is None else read_label(label_row)
                 score, signature = _read_signed(row)
+                if label_row is not None and not score.context_id:
+                    score = replace(score, context_id=read_names(label_row).context_id or "")
                 system = _system(row, label_row)
             except InputError as broken:
                 errors.append(broken)
@@ -165,8 +170,10 @@ class Labelled:
 
         A row without a label, a label without a row, and a row that cannot be read are left out, and counted.
         warns : SynthscoreWarning where the scores of labelled texts and others differ (require_like_scores)
-        raises : InputError as LabelledRows does, or where those scores differ too much to be drawn at random
+        raises : InputError as LabelledRows does, or where those scores differ too much to be drawn at random, or
+            good_from is no finite number
         """
+        require_line("good_from", good_from)
         read_label = partial(read_good, good_from=good_from)
         rows = LabelledRows.load(scores, labels, read_label, attribute=attribute, encoding=encoding, fields=fields)
         require_like_scores(rows.values, rows.labelled, rows.contexts)
@@ -200,6 +207,15 @@ class Labelled:
         )
 
 
+def require_line(name: str, line: float | None) -> None:
+    """The rating, or score, from which on a text is good. raises : InputError where it is NaN, infinite or no number"""
+    if line is not None:
+        expected = "a finite number: the least that is good"
+        require_kind(name, line, Real, expected)
+        if not math.isfinite(line):
+            raise unusable(name, line, expected)
+
+
 def read_good(row: Row, good_from: float | None) -> float | None:
     """1 where the row's text is good, 0 where it is not; None where nobody says. raises : InputError"""
     if good_from is not None:
@@ -216,14 +232,20 @@ def left_out_lines(
     errors: Sequence[InputError], n_unlabelled: int = 0, n_further: int = 0, unmatched: Sequence[str] = ()
 ) -> tuple[str, ...]:
     """What was read and is not used, and why: a line a reason, with a count."""
-    lines = [f"{len(errors)} rows could not be used: {errors[0]}"] if errors else []
+    lines = [f"{counted(len(errors), 'row', 'rows')} could not be used: {errors[0]}"] if errors else []
     if n_unlabelled:
-        lines.append(f"{n_unlabelled} scores have no label")
+        lines.append(f"{counted(n_unlabelled, 'score has', 'scores have')} no label")
     if n_further:
-        lines.append(f"{n_further} texts are further ones of their context")
-    if unmatched:
-        lines.append(f"{len(unmatched)} labels are of texts without a score; the first is {unmatched[0]!r}")
+        lines.append(f"{counted(n_further, 'text is a further one', 'texts are further ones')} of their context")
+    if n := len(unmatched):
+        lines.append(
+            f"{counted(n, 'label is of a text', 'labels are of texts')} without a score; the first is {unmatched[0]!r}"
+        )
     return tuple(lines)
+
+
+def counted(n: int, one: str, several: str) -> str:
+    return f"{n} {one if n == 1 else several}"
 
 
 def _no_labels(left_out: Sequence[str]) -> InputError:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -92,11 +93,11 @@ def test_the_error_is_that_of_sums_over_contexts():
     n_contexts, n_others = len(set(own.tolist())), len(set(others.tolist()))
     square = 0.0
     for context in range(25):
-        a = sum((ratings[:60] - ratings[:60].mean())[own == context]) / 60
-        b = sum((scores[:60] - scores[:60].mean())[own == context]) / 60
-        c = sum((scores[60:] - scores[60:].mean())[others == context]) / 140
-        labelled = math.sqrt(n_contexts / (n_contexts - 1)) * (a - found.weight * b)
-        square += (labelled + math.sqrt(n_others / (n_others - 1)) * found.weight * c) ** 2
+        a = sum((ratings[:60] - ratings[:60].mean())[own == context])
+        b = sum((scores[:60] - scores[:60].mean())[own == context])
+        c = sum((scores[60:] - scores[60:].mean())[others == context]) / sum(others != context)
+        labelled = math.sqrt((n_contexts - 1) / n_contexts) * (a - found.weight * b) / sum(own != context)
+        square += (labelled + math.sqrt((n_others - 1) / n_others) * found.weight * c) ** 2
     assert 0 < found.weight < 1
     assert found.corrected.stderr == pytest.approx(math.sqrt(square))
     assert found.corrected.n_contexts == min(n_contexts, n_others)
@@ -139,6 +140,63 @@ def test_intervals_hold_the_truth_as_often_as_they_say(r, per_context):
         widths.append(corrected.width / alone.width)
     assert abs(held / n_draws - 0.9) < 0.025 + 0.015
     assert np.mean(widths) < (0.75 if r > 0 else 1.0 + 1e-9)
+
+
+@pytest.mark.parametrize(("n_large", "large"), [(0, 3), (6, 60)])
+def test_intervals_hold_the_truth_where_contexts_differ_in_size(n_large, large):
+    rng = np.random.default_rng(6)
+    n_contexts, n_draws = 60, 600
+    sizes = np.full(n_contexts, 3)
+    sizes[:n_large] = large
+    contexts = np.repeat(np.arange(n_contexts), sizes)
+    held = np.zeros(2)
+    for _ in range(n_draws):
+        q, noise = (rng.normal(size=n_contexts)[contexts] + rng.normal(size=len(contexts)) for _ in range(2))
+        labelled = np.isin(contexts, rng.choice(n_contexts, 20, False))
+        found = mean_labels(np.where(labelled, q, np.nan), 0.8 * q + 0.6 * noise, contexts, n_contexts)
+        for k, mean in enumerate((found.corrected, found.labels_alone)):
+            interval = t_interval(mean, 0.9)
+            held[k] += interval.low <= 0 <= interval.high
+    assert np.all(np.abs(held / n_draws - 0.9) < 0.04)  # by sums over n alone, .70 where some are large
+
+
+def test_a_context_adds_to_the_error_what_the_mean_moves_without_it():
+    values, contexts = np.array([1.0, 2, 4, 8, 5, 5]), np.array([0, 0, 0, 1, 2, 2])
+    found = ClusteredMean.estimate(values, contexts, 4)
+    moved = [values.mean() - values[contexts != context].mean() for context in range(3)]
+    assert found.influence == pytest.approx([*(math.sqrt(2 / 3) * np.array(moved)), 0.0])
+    assert found.freedom == pytest.approx(36 / (9 + 1 + 4) - 1)
+    assert ClusteredMean.estimate(values, np.arange(6), 6).freedom == pytest.approx(5)
+
+
+@pytest.mark.parametrize("alike", [0.1, 3.7, 4.0])
+@pytest.mark.parametrize("n", [7, 30, 37])
+def test_rounding_is_no_error(alike, n):
+    mean = ClusteredMean.estimate(np.full(n, alike), np.arange(n) % 5, 5)
+    assert (mean.stderr, t_interval(mean, 0.9).width) == (0, pytest.approx(math.nan, nan_ok=True))
+
+
+@pytest.mark.parametrize("value", [-0.2, -0.01, 0.0, 0.01, 0.5, 1.0, 1.01])
+@pytest.mark.parametrize("n", [5, 30, 1000])
+def test_a_share_is_inside_its_interval_or_has_none(value, n):
+    mean = replace(ClusteredMean.estimate(np.arange(n) % 5 < 1, np.arange(n), n), value=value)
+    found = share_interval(mean, 0.9, 0.16)
+    if 0 <= value <= 1:
+        assert 0 <= found.low <= value <= found.high <= 1
+    else:
+        assert math.isnan(found.width)
+
+
+@pytest.mark.parametrize("per_context", [1, 2])
+def test_where_no_text_or_every_one_is_good_contexts_say_how_far_the_share_may_be(per_context):
+    contexts = np.arange(30 * per_context) // per_context
+    t = stats.t.ppf(0.95, 29)
+    for value in (0.0, 1.0):
+        found = share_interval(ClusteredMean.estimate(np.full(len(contexts), value), contexts, 30), 0.9, 0.0)
+        assert abs(value - found.low) + abs(value - found.high) == pytest.approx(t**2 / (30 + t**2))
+        assert 0 <= found.low <= value <= found.high <= 1
+    two = ClusteredMean.estimate(np.tile([0.0, 1.0], 30), np.arange(60) // 2, 30)
+    assert math.isnan(share_interval(two, 0.9, 0.25).low)  # one of each two: how contexts vary is not seen
 
 
 # ------------------------------------------------------------------------------------------------- rows
@@ -209,8 +267,7 @@ def test_a_text_without_a_score_counts_by_its_label():
     [row] = found
     assert (row.n_texts, row.n_labels) == (300, 50)
     assert row.labels_alone.value == pytest.approx(np.mean([each["human"] for each in ratings[:50]]))
-    assert found.left_out == ("30 texts are unscored: they count with the mean score, as far as labels do not say how "
-                              "good they are",)  # fmt: skip
+    assert found.left_out == ("30 texts are unscored: each is taken to have the mean score",)
     filled = np.mean([each["score"] for each in holed if each["score"] is not None])
     expected = ss.estimate([{**row, "score": filled, "status": "ok"} if row["score"] is None else row for row in holed],
                            ratings[:50])[0]  # fmt: skip
@@ -238,27 +295,28 @@ def test_no_interval_is_wider_than_by_labels_alone_by_more_than_a_fiftieth(seed,
         assert found.value.width <= 1.02 * found.labels_alone.width * (1 + 1e-12)
 
 
-def test_scores_that_would_widen_the_interval_get_no_weight():
+@pytest.mark.parametrize("unit", [1.0, 0.1])
+def test_scores_that_would_widen_the_interval_get_no_weight(unit):
     # Inside contexts scores agree with labels, between them they say the opposite: over texts, they seem to help.
     contexts = np.repeat(np.arange(40), 6)
     inside = np.tile([-1.0, 1, -1, 1, -1, 1], 40)
     between = np.repeat(np.where(np.arange(40) % 2, 1.0, -1.0), 6)
     scores = [
-        {"id": f"t{k}", "context_id": f"c{c}", "score": 3 + i - b, "signature": SIGNATURE}
+        {"id": f"t{k}", "context_id": f"c{c}", "score": 3 + unit * (i - b), "signature": SIGNATURE}
         for k, (c, i, b) in enumerate(zip(contexts, inside, between, strict=True))
     ]
     labels = [{"id": f"t{k}", "human": 3 + 2 * inside[k] + between[k]} for k in range(132)]
     [found] = ss.estimate(scores, labels)
     assert means([row["human"] for row in labels], [row["score"] for row in scores], contexts).weight > 0.1
     assert (found.value, found.weight) == (found.labels_alone, 0.0)
-    assert found.note == "labels alone: with the scores the interval would be longer"
+    assert found.note == "labels alone: with the scores the interval would be longer"  # not that lambda is 1
 
 
 @pytest.mark.parametrize(
     ("ratings", "note"),
     [
-        ([4.0] * 40, "no interval: all labels are alike"),
-        ([4.0], "no interval: labels are of 1 contexts, expected 2 or more"),
+        ([4.0] * 40, "no interval: labels do not differ between contexts"),
+        ([4.0], "no interval: labels are of 1 context, expected 2 or more"),
         ([4.0, 2.0, 3.0], "few labels: intervals were checked from 30 labels of 20 contexts on"),
     ],
 )
@@ -268,6 +326,28 @@ def test_labels_that_say_too_little_are_noted(ratings, note):
     assert found.note.startswith(note)
     assert math.isnan(found.value.low) == note.startswith("no interval")
     assert found.labels_alone.value == np.mean(ratings)
+
+
+def test_labels_that_differ_inside_contexts_alone_have_no_interval():
+    scores, _ = score_rows(100)
+    scores = [{**row, "context_id": f"c{k // 2}"} for k, row in enumerate(scores)]
+    [found] = ss.estimate(scores, [{"id": f"c{k}/x", "human": 2 + 2 * (k % 2)} for k in range(40)])
+    assert (found.value.value, math.isnan(found.value.low)) == (3, True)
+    assert found.note == "no interval: labels do not differ between contexts, and do not say how they vary"
+
+
+def test_contexts_that_only_labels_name_are_theirs():
+    scores, ratings = score_rows(300)
+    scores = [{**row, "id": f"t{k}", "context_id": f"c{k // 4}"} for k, row in enumerate(scores)]
+    labels = [{**ratings[k], "id": f"t{k}", "context_id": f"c{k // 4}"} for k in range(60)]
+    bare = [{name: value for name, value in row.items() if name != "context_id"} for row in scores]
+    found = ss.estimate(bare, labels)
+    assert (found[0].n_labels, found[0].n_contexts) == (60, 15)
+    assert found[0].labels_alone == ss.estimate(scores, labels)[0].labels_alone
+    assert found.left_out == ("240 texts name no context: each is taken for one of its own",)
+    one = [{**row, "context_id": None} if k == 0 else row for k, row in enumerate(scores)]
+    assert ss.estimate(one, labels[1:]).left_out == ("1 text names no context: each is taken for one of its own",)
+    assert ss.estimate(scores, [{**row, "context_id": "another"} for row in labels])[0].n_contexts == 15
 
 
 def test_where_all_texts_are_labelled_scores_add_nothing():
@@ -281,16 +361,33 @@ def test_labels_of_the_best_by_score_are_refused_and_a_text_without_a_context_is
     best = sorted(range(300), key=lambda k: -scores[k]["score"])[:60]
     with pytest.raises(InputError, match="the 60 labelled texts score otherwise than the 240 others"):
         ss.estimate(scores, [ratings[k] for k in best])
+    more, their_ratings = score_rows(200, "good")
+    seen = r"of system 'x' the 60 labelled texts score otherwise than the 240 others \(mean 4\.\d+ and 2\.\d+, p = "
+    with pytest.raises(InputError, match=seen):
+        ss.estimate([*more, *scores], [*their_ratings[:40], *(ratings[k] for k in best)], by="system")
     bare = [{name: value for name, value in row.items() if name != "context_id"} for row in scores]
     found = ss.estimate(bare, ratings[:60])
     assert found[0].value == ss.estimate(scores, ratings[:60])[0].value
     assert found.left_out == ("300 texts name no context: each is taken for one of its own",)
 
 
-@pytest.mark.parametrize(("option", "said"), [({"confidence": 90}, "confidence is 90"), ({"by": "judge"}, "by is")])
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ({"confidence": 90}, "confidence is 90"),
+        ({"by": "judge"}, "by is"),
+        ({"min_score": math.nan, "good_from": 3}, "min_score is nan, expected a finite number"),
+        ({"min_score": -math.inf, "good_from": 3}, "min_score is -inf"),
+        ({"min_score": "3", "good_from": 3}, "min_score is '3'"),
+        ({"min_score": 3, "good_from": math.nan}, "good_from is nan, expected a finite number"),
+        ({"min_score": 3, "good_from": math.inf}, "good_from is inf"),
+        ({"good_from": math.inf}, "good_from is inf"),
+    ],
+)
 def test_options_that_cannot_be_are_refused(option, said):
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=said) as error:
         ss.estimate(*score_rows(10), **option)
+    assert error.value.field in option
 
 
 # ------------------------------------------------------------------------------------------------- the command
@@ -333,7 +430,9 @@ def test_the_command_prints_a_table_and_writes_rows(files, capsys):
         (["--confidence", "1"], 2, "expected 0 < C < 1"),
         (["--by", "judge"], 2, "system"),
         (["--attribute", "fluency"], 1, "no score has a label"),
-        (["--min-score", "3", "--good-from", "9"], 3, "no interval: all labels are alike"),
+        (["--min-score", "3", "--good-from", "9"], 0, "not known"),
+        (["--min-score", "nan"], 1, "min_score is nan, expected a finite number"),
+        (["--min-score", "3", "--good-from", "inf"], 1, "good_from is inf, expected a finite number"),
     ],
 )
 def test_the_command_says_what_it_cannot_do(more, code, said, files, capsys):

@@ -290,6 +290,13 @@ def test_of_each_context_one_text_can_be_taken_whatever_the_order_and_the_scores
         Labelled.load(rows(2, context_id=None), one_per_context=True)
 
 
+def test_of_contexts_that_only_labels_name_one_text_can_be_taken():
+    bare = [{**row, "context_id": None, "label": None} for row in rows(12)]
+    labels = [{"id": f"t{k}", "context_id": f"c{k // 3}", "label": k % 2} for k in range(12)]
+    taken = Labelled.load(bare, labels, one_per_context=True)
+    assert (len(taken), taken.n_contexts, taken.left_out) == (4, 4, ("8 texts are further ones of their context",))
+
+
 def test_rows_with_labels_are_read():
     data = Labelled.load(rows())
     assert data.value.tolist() == [0.0, 0.5, 1.0, 1.5]
@@ -318,15 +325,22 @@ def test_a_label_is_true_or_false_or_a_number_for_it(label, good):
 def test_any_other_label_is_named_and_left_out(label):
     data = Labelled.load([*rows(2), *rows(1, id="odd", label=label)])
     assert len(data) == 2
-    assert "1 rows could not be used" in data.left_out[0]
+    assert "1 row could not be used" in data.left_out[0]
     assert "label is" in data.left_out[0]
+
+
+@pytest.mark.parametrize("line", [math.nan, math.inf, -math.inf, "4", True])
+def test_the_line_between_good_and_bad_is_a_finite_number(line):
+    with pytest.raises(InputError, match=rf"good_from is {line!r}, expected a finite number") as error:
+        Labelled.load(rows(), good_from=line)
+    assert error.value.field == "good_from"
 
 
 def test_ratings_are_good_from_a_rating_on():
     given_rows = [row | {"human": rating} for row, rating in zip(rows(), [4, 3.9, 5, None], strict=True)]
     data = Labelled.load(given_rows, good_from=4)
     assert data.good.tolist() == [True, False, True]
-    assert data.left_out == ("1 scores have no label",)
+    assert data.left_out == ("1 score has no label",)
 
 
 def test_ratings_without_a_line_between_good_and_bad_are_refused():
@@ -341,7 +355,7 @@ def test_labels_of_a_file_of_their_own_are_joined_on_id_or_context_and_system():
     data = Labelled.load(scores, [*labels, {"id": "t99", "label": 1}])
     assert data.value.tolist() == [0.0, 1.0, 0.0]
     assert data.good.tolist() == [False, True, True]
-    assert data.left_out == ("2 scores have no label", "1 labels are of texts without a score; the first is 't99'")
+    assert data.left_out == ("2 scores have no label", "1 label is of a text without a score; the first is 't99'")
 
 
 def test_a_column_of_another_name_is_read_from_the_file_of_labels():
@@ -454,7 +468,7 @@ def test_the_command_prints_json_and_says_what_was_left_out(labels_file, capsys)
     assert main(["calibrate", str(labels_file), "--guarantee", "fpr<=0.1", "--confidence", "0.8"]) == 3
     out, err = capsys.readouterr()
     assert json.loads(out)["certificate"]["confidence"] == 0.8
-    assert "1 rows could not be used" in err
+    assert "1 row could not be used" in err
 
 
 def test_the_command_notes_texts_of_one_context_and_takes_one_where_asked(labels_file, capsys):

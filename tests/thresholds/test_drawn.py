@@ -34,6 +34,7 @@ def label_rows(places, **stamps):
     [
         ({"drawn": "random", "drawn_from": 100}, "random"),
         ({"drawn": "random", "drawn_from": "250"}, "random"),  # as a spreadsheet says it
+        ({"drawn": " Random", "drawn_from": 100}, "random"),
         ({}, "not known"),
         ({"drawn": "random"}, "not known"),
         ({"drawn": "all", "drawn_from": 100}, "not known"),  # 60 of them are labelled: by whose choice?
@@ -59,6 +60,13 @@ def test_texts_drawn_from_a_part_of_those_that_are_scored_are_refused():
     assert (error.value.field, error.value.value) == ("drawn_from", 99)
     unscored = {"id": "t100", "score": None, "status": "unscored", "reason": "empty", "signature": SIGNATURE}
     assert Labelled.load([*score_rows(99), unscored], labels).drawn == "random"
+
+
+@pytest.mark.parametrize("chosen", ["chosen", "Chosen ", " CHOSEN"])
+def test_chosen_texts_are_refused_however_it_is_written(chosen):
+    with pytest.raises(InputError, match="text 't3', as 1 of 60, was chosen by its score"):
+        Labelled.load(score_rows(100), [row | {"drawn": chosen} if row["id"] == "t3" else row
+                                        for row in label_rows(range(60))])  # fmt: skip
 
 
 def test_the_certificate_keeps_how_rows_were_drawn(tmp_path):
@@ -96,13 +104,13 @@ def test_texts_that_may_have_been_chosen_are_doubted():
     assert 1e-3 < p < 0.05
     with pytest.warns(SynthscoreWarning, match="were they drawn at random"):
         require_like_scores(values, labelled, np.arange(200))
-    groups = [np.repeat(np.arange(60), 200) == k for k in range(60)]
+    systems = {f"s{k}": np.repeat(np.arange(60), 200) == k for k in range(60)}
     drawn = np.concatenate([labelled, *[values % 4 == 0] * 59])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        require_like_scores(np.tile(values, 60), drawn, np.arange(12_000), groups)  # of 60, one differs so by chance
-    with pytest.warns(SynthscoreWarning):
-        require_like_scores(values, labelled, np.arange(200), [groups[0][:200]])
+        require_like_scores(np.tile(values, 60), drawn, np.arange(12_000), systems)  # of 60, one differs so by chance
+    with pytest.warns(SynthscoreWarning, match="of system 's0' the 40 labelled texts"):
+        require_like_scores(values, labelled, np.arange(200), {"s0": systems["s0"][:200]})
 
 
 def test_where_each_text_is_a_context_the_test_is_about_that_of_mann_and_whitney():
@@ -125,6 +133,20 @@ def test_whole_contexts_drawn_at_random_are_not_doubted_too_often():
         by_texts += stats.mannwhitneyu(values[labelled], values[~labelled]).pvalue < 0.05
     assert doubted / 400 < 0.05 + 3 * 0.011
     assert by_texts / 400 > 0.2  # as if texts of one context were not alike
+
+
+@pytest.mark.parametrize(("n", "n_others", "p"), [(2, 2, 1 / 6), (2, 4, 1 / 15), (2, 8, 1 / 45), (60, 3000, 0.0)])
+def test_where_each_side_has_one_score_and_another_it_is_by_drawing_just_these(n, n_others, p):
+    values = np.repeat([5.0, 1.0], [n, n_others])
+    labelled = values > 3
+    assert compare_scores(values, labelled, np.arange(len(values))) == pytest.approx(p, abs=1e-50)
+    assert np.isnan(compare_scores(np.ones(len(values)), labelled, np.arange(len(values))))
+
+
+def test_labels_of_all_that_a_judge_of_two_scores_likes_are_refused():
+    rows = [{**row, "score": float(k < 40)} for k, row in enumerate(score_rows(200))]
+    with pytest.raises(InputError, match="the 40 labelled texts score otherwise than the 160 others"):
+        Labelled.load(rows, label_rows(range(40)))
 
 
 def test_unscored_texts_take_no_part_and_too_few_say_nothing():
