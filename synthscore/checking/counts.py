@@ -18,9 +18,6 @@ from .rungs import context_of
 RIDGE = 10.0
 """Penalty on the weights, in rows, with each count scaled to a spread of 1."""
 
-ROUNDING = 1e-9
-"""Spread of a count that is the same on all rungs of each ladder."""
-
 WORD = re.compile(r"\w+")
 FUNCTION_WORDS = frozenset(
     WORD.findall(
@@ -95,7 +92,7 @@ def count_quality(ladders: Sequence[Ladder]) -> list[dict[int, float]]:
     """
     counts = [_centred_counts(ladder) for ladder in ladders]
     spread = np.concatenate(counts).std(axis=0)
-    scaled = [rows / np.where(spread > ROUNDING, spread, np.inf) for rows in counts]
+    scaled = [rows / np.where(spread > 0, spread, 1.0) for rows in counts]
     grams = np.array([rows.T @ rows for rows in scaled])
     slopes = np.array([rows.T @ np.arange(len(rows)) for rows in scaled])
     weights = {}

@@ -88,6 +88,14 @@ def test_a_judge_that_always_says_the_same_has_one_half_and_cannot_judge(prior, 
     assert "--both-orders" not in report.verdict
 
 
+def test_a_judge_that_finds_all_texts_similar_has_ties_and_no_habit():
+    report = examined(lambda prompt, labels: [-math.inf, -math.inf, 0.0])
+    assert set(report.decisions.values()) == {"cannot"}
+    assert np.all(report.log_odds == 0)
+    assert (report.in_order.value, report.one_order.value, report.contradicts.value) == (0.5, 0.5, 0)
+    assert "whatever is shown" not in report.verdict
+
+
 def test_a_large_prior_over_a_clear_signal_calls_for_both_orders():
     report = examined(reading_judge(prior=8.0, signal=1.5))
     assert set(report.decisions.values()) == {"can"}
@@ -195,6 +203,12 @@ def test_the_other_attribute_is_asked_about_where_it_is_wanted():
     report = examined(judge, others=True)
     n_ladders = len({id(each.pair.ladder) for each in report.judged})
     assert report.n_questions == 2 * (len(report) + n_ladders), "the widest pair of each ladder again"
+    again = [each.pair.n_steps for each in report.judged if not math.isnan(each.other_margin)]
+    assert len(again) == n_ladders
+    widest = {}
+    for each in report.judged:
+        widest[id(each.pair.ladder)] = max(widest.get(id(each.pair.ladder), 0), each.pair.n_steps)
+    assert sorted(again) == sorted(widest.values())
     assert report.tells > 0.7
     assert report.tells_other == pytest.approx(0)
     assert math.isnan(examined(judge).tells_other)
