@@ -112,8 +112,8 @@ class Asking:
     """least probability, 0 to 1, that the labels have together for an answer to count"""
 
     max_unreported: float = 0.02
-    """the most by which labels that a server did not report may move p(better) - p(worse), to either side of the middle,
-    for a verdict to count"""
+    """the most by which labels that a server did not report may move p(better) - p(worse), to either side of the
+    middle, for a verdict to count"""
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
