@@ -184,7 +184,7 @@ class Answering:
     min_mass: Share = Asking.min_mass
     "least probability, 0 to 1, that the labels have together for an answer to count"
     max_unreported: Share = Asking.max_unreported
-    "the most by which labels that a server did not report may change a probability for an answer to count"
+    "the most by which labels that a server did not report may move a verdict, or a probability, for it to count"
 
     def asking(self, protocol: ProtocolName, *, both_orders: bool = False) -> Asking:
         return Asking(protocol, both_orders, self.prompts, self.min_mass, self.max_unreported)

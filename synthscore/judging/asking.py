@@ -123,8 +123,8 @@ class Asking:
     """least probability, 0 to 1, that the labels have together for an answer to count"""
 
     max_unreported: float = 0.02
-    """half the width of what p(better) - p(worse) may be, for labels that a server did not report, for a verdict to
-    count; of a question by itself, the most by which they may change a probability"""
+    """the most by which labels that a server did not report may move p(better) - p(worse), to either side of the
+    middle, for a verdict to count"""
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
