@@ -49,7 +49,7 @@ def truth(question: Question):
     digest = bytes.fromhex(text_hash(question.prompt.text, str(question.seed)))
     if question.sampling is not None:
         return [digest.hex() * 3, "stop", digest[0]]
-    return {"log_probs": [-(byte + 1) / 7 for byte in digest[: len(question.labels)]], "rival": None}
+    return {"log_probs": [-1.1 - byte / 7 for byte in digest[: len(question.labels)]], "rival": None}
 
 
 def prompts(n: int) -> list[Prompt]:
