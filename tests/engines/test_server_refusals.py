@@ -12,6 +12,8 @@ from synthscore.engines.servers.server import Server
 from synthscore.errors import EngineError, ServerError
 from tests.servers import Liar
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* reports neither its version nor its model's weights")
+
 REASONING = ("temperature", "top_p", "logprobs", "top_logprobs")  # not while the model reasons
 
 
