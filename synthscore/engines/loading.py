@@ -136,8 +136,9 @@ def load(
         )
     if device_map is None:
         model = model.to(device)
-    found = getattr(model.config, "_commit_hash", None)
-    return Loaded(model, tokenizer, source.name, found[:12] if found else source.hash(), quantised, printed)
+    commit = getattr(model.config, "_commit_hash", None)
+    revision = commit[:12] if commit else source.hash()
+    return Loaded(model, tokenizer, source.name, revision, quantised=quantised, date=printed)
 
 
 def _suitable(config: Any, quantised: str, on_gpu: bool) -> DType:

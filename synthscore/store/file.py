@@ -240,7 +240,14 @@ class Store:
                     "or time that can be read. Copy the file to a disk that is sound"
                 )
             return [
-                Batch(id_, kind.decode(), engine.decode(), created_at, n_answers, bool(has_questions))
+                Batch(
+                    id=id_,
+                    kind=kind.decode(),
+                    engine=engine.decode(),
+                    created_at=created_at,
+                    n_answers=n_answers,
+                    has_questions=bool(has_questions),
+                )
                 for id_, kind, engine, created_at, n_answers, has_questions, is_sound in rows
                 if is_sound
             ]
