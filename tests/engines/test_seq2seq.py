@@ -530,7 +530,8 @@ def test_other_folders_still_open_as_causal_models(tmp_path):
 
 
 def test_doctor_examines_it(folder, capsys):
-    main(["doctor", "--model", str(folder), "--device", "cpu", "--prompts", "paper", "--protocol", "choose"])
+    asked = ["--prompts", "paper", "--protocol", "choose", "--pairs", "12"]
+    main(["doctor", "--model", str(folder), "--device", "cpu", *asked])
     shown = capsys.readouterr().out
     assert "takes prompts of any length" in shown
     assert "(answer) <pad> Summary" in shown
