@@ -6,6 +6,7 @@ import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from ..scoring.ladder import Scoring
     from ..scoring.method import Method
     from ..scoring.run import Tally
-    from ..scoring.scorer import Counts
+    from ..scoring.scorer import Counts, ScoredBatch, Scorer
 
 
 @Parameter(name="*", group="scoring")
@@ -149,6 +150,7 @@ def score(
     from_: Annotated[Texts | None, Parameter(name="--from")] = None,
     to: ScoresTo | None = None,
     verdicts: bool = False,
+    why: bool = False,
     limit: Limit = None,
     shard: OneShard = None,
     dry_run: DryRun = False,
@@ -191,6 +193,8 @@ def score(
         from_: the rows are a log of inspect, or samples that lm-eval wrote with --log_samples (docs/integrations.md)
         to: write records for inspect's precomputed_scores, or OpenTelemetry's events gen_ai.evaluation.result
         verdicts: also write a column verdicts: of every rung and order asked, [level, swapped, better, worse, similar]
+        why: also ask, of each text, what it does better than the rung below it, and the rung above better than it, and
+            write a column why: one question more, of a judge that writes; the score does not depend on it
         min_score: with --adaptive: the threshold
     """
     from ..integrations.formats import read_form, scores_to
@@ -199,14 +203,18 @@ def score(
     from ..io.write import write_rows
     from ..scoring.run import Tally, score_rows
     from ..scoring.scorer import Scorer, find_questions, ladder_lengths
+    from ..scoring.why import Explainer
     from ..thresholds.rules import check_threshold
 
     if min_score is not None and not scoring.adaptive:
         raise UsageError("--min-score changes nothing without --adaptive. Leave it out, or add that")
     if to and verdicts:
         raise UsageError(f"--verdicts is for rows of our own, and --to {to} writes others. Leave one of them out")
-    if verdicts and len(judge.models) > 1:
-        raise UsageError("--verdicts are of one judge. Leave them out, or name one --model")
+    for option, is_given in (("--verdicts", verdicts), ("--why", why)):
+        if is_given and len(judge.models) > 1:
+            raise UsageError(f"{option} is of one judge. Leave it out, or name one --model")
+    if why and (to or on.references is None):
+        raise UsageError("--why is about ladders, in rows of our own. Name --references, and leave --to out")
     method = scoring.make_method(asking, min_score, n_judges=len(judge.models), sharded=shard is not None)
     ladders = on.load_references("score", method)
     questions = find_questions(ladders, on.task, on.attribute)
@@ -217,15 +225,27 @@ def score(
     batches = read_items(rows, encoding=input.encoding, fields=input.fields, limit=limit, only=only)
     tally = Tally()
 
+    scorers: list[Scorer] = []
+
     def make_scorer(engine: Engine) -> Scorer:
-        return Scorer(ladders, engine, task=on.task, attribute=on.attribute, asking=asking, method=method)
+        scorers.append(Scorer(ladders, engine, task=on.task, attribute=on.attribute, asking=asking, method=method))
+        return scorers[-1]
+
+    def explain(part: ScoredBatch) -> Iterator[str | None]:
+        """Of each score of a part."""
+        assert ladders is not None
+        (judging,) = scorers
+        reasons = Explainer(ladders, judging.judge, on.task).explain(part, asked.progress)
+        return chain.from_iterable(reasons)
 
     def made() -> Iterator[Mapping[str, Any]]:
         parts = score_rows(batches, asked.judges, make_scorer, planned=asked.planned, progress=asked.progress)
         for part in parts:
             tally.add(part.scored, method)
-            for score, signature in part.scored:
-                yield score_row(score, signature, verdicts=verdicts)
+            rows = (score_row(score, signature, verdicts=verdicts) for score, signature in part.scored)
+            if why:
+                rows = ({**row, "why": reason} for row, reason in zip(rows, explain(part), strict=True))
+            yield from rows
 
     with OpenJudges(judge, messages, dry_run=dry_run) as asked:
         if dry_run:

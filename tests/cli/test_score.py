@@ -386,7 +386,7 @@ def test_several_judges_score_and_filter_together(references, monkeypatch, capsy
     [
         ((), "several judges score together by anchored scoring"),
         (("--scoring", "anchored", "--save-scale", "s.json"), "--save-scale is of one judge"),
-        (("--scoring", "anchored", "--verdicts"), "--verdicts are of one judge"),
+        (("--scoring", "anchored", "--verdicts"), "--verdicts is of one judge"),
     ],
 )
 def test_what_is_of_one_judge_is_refused_for_several(references, monkeypatch, capsys, options, words):
