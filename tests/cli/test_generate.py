@@ -7,6 +7,7 @@ import pytest
 
 from synthscore import engines
 from synthscore.cli.app import main
+from synthscore.degrade.damage import DamagedText
 from synthscore.io.files import some_contexts
 from synthscore.ladders.references import References
 from synthscore.resources import resource
@@ -28,8 +29,8 @@ def engine(engine):
 def damage(monkeypatch):
     """Damage that always finds something to damage."""
     monkeypatch.setattr(
-        "synthscore.ladders.degraded.degrade",
-        lambda good, *, severity, **more: (good + f" Damage: {severity:g}." * (severity > 0), ()),
+        "synthscore.ladders.degraded.plan_damage",
+        lambda good, **more: tuple(DamagedText(f"{good} Damage: {k / 8:g}.", "swap", k / 8) for k in range(1, 9)),
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from synthscore.degrade.damage import DamagedText
 from synthscore.engine import Answers, Generation, Prompt, Question, Sampling
 from synthscore.errors import EngineError, InputError, LadderError, TaskError
 from synthscore.judging.templates import load_task
@@ -153,6 +154,15 @@ def test_a_rung_between_is_asked_for_with_the_texts_of_its_parents_and_records_t
             assert (f"the {'best' if level == n_rungs else 'worst'} possible") in prompt.text
 
 
+def drawn_alike(*ladders: Sequence[Rung]) -> bool:
+    """Whether rungs were made by the same draw of damage. Whole sentences of so short a text may not allow nine rungs
+    by the draw that allows five; words always do."""
+    draws = {(rung.provenance.get("source"), rung.provenance.get("draw", 0)) for rungs in ladders for rung in rungs}
+    kinds = {kind for rungs in ladders for rung in rungs for kind in rung.provenance.get("kinds", ())}
+    assert len(draws) == 1 or kinds & {"swapped-neighbours", "dropped-central-sentence", "foreign-sentence"}
+    return len(draws) == 1
+
+
 @pytest.mark.parametrize("write", [PromptedWriter(FakeEngine()), DegradedWriter()], ids=["prompt", "degrade"])
 def test_ladders_are_nested(write):
     fine = generate_ladders(CONTEXTS, TASK, ATTRIBUTES, write, n_rungs=9)
@@ -160,6 +170,8 @@ def test_ladders_are_nested(write):
         coarse = generate_ladders(CONTEXTS, TASK, ATTRIBUTES, write, n_rungs=2**power + 1)
         for one, other in zip(coarse, fine, strict=True):
             shared = other.rungs[:: 8 >> power]
+            if not drawn_alike(one.rungs, shared):
+                continue
             assert [(r.text, r.parents, r.provenance["key"]) for r in one.rungs] == [
                 (r.text, r.parents, r.provenance["key"]) for r in shared
             ]
@@ -574,7 +586,8 @@ def test_degraded_ladders_are_nested_and_rise_away_from_the_damage(seed):
 
     fine = degraded(n_rungs=9, seed=seed)
     for one, other in zip(degraded(n_rungs=5, seed=seed), fine, strict=True):
-        assert [rung.text for rung in one.rungs] == [rung.text for rung in other.rungs[::2]]
+        if drawn_alike(one.rungs, other.rungs[::2]):
+            assert [rung.text for rung in one.rungs] == [rung.text for rung in other.rungs[::2]]
     for made in fine:
         best = pairs(made.rungs[-1].text)
         damage = [(pairs(rung.text) - best).total() + (best - pairs(rung.text)).total() for rung in made.usable]
@@ -632,19 +645,21 @@ def test_an_article_of_one_sentence_needs_a_reference():
 
 
 def stand_in(damaged):
-    """A degrade() that gives what damaged(severity) says."""
-    return lambda text, *, task, attribute, severity, rng, material, kinds=None: (damaged(severity), ("swap",))
+    """A plan_damage() of eight edits that gives what damaged(severity) says."""
+    return lambda text, **more: tuple(DamagedText(damaged(k / 8), "swap", k / 8) for k in range(1, 9))
 
 
 def test_of_two_degraded_rungs_that_are_alike_the_one_on_fewer_ladders_fails(monkeypatch):
-    monkeypatch.setattr(module, "degrade", stand_in(lambda severity: "Half." if severity >= 0.5 else f"At {severity}."))
+    monkeypatch.setattr(
+        module, "plan_damage", stand_in(lambda severity: "Half." if severity >= 0.5 else f"At {severity}.")
+    )
     [made] = degraded([FERRY], ["fluency"])
     assert [rung.status for rung in made.rungs] == ["ok", "failed", "failed", "ok", "ok"]
     assert "too short for 5 rungs; ask for fewer (--rungs)" in made.rungs[1].reason
 
 
 def test_when_nothing_is_damaged_the_worse_of_the_extremes_fails(monkeypatch):
-    monkeypatch.setattr(module, "degrade", stand_in(lambda severity: FERRY.references[0]))
+    monkeypatch.setattr(module, "plan_damage", stand_in(lambda severity: FERRY.references[0]))
     [made] = degraded([FERRY], ["fluency"], n_rungs=2)
     assert [rung.status for rung in made.rungs] == ["failed", "ok"]
 
@@ -659,11 +674,11 @@ def test_a_text_with_nothing_to_damage_fails_with_the_reason_and_keeps_its_best_
 def test_damage_may_borrow_from_other_contexts_of_the_run_and_never_from_its_own(monkeypatch):
     seen = {}
 
-    def spy(text, *, task, attribute, severity, rng, material, kinds=None):
+    def spy(text, *, material, **more):
         seen[text] = material
-        return f"{severity} {text}", ()
+        return (DamagedText(f"Worse: {text}", "swap", 1.0),)
 
-    monkeypatch.setattr(module, "degrade", spy)
+    monkeypatch.setattr(module, "plan_damage", spy)
     many = [replace(FERRY, id=str(i), text=f"Article {i}.", references=(f"Summary {i}.",)) for i in range(12)]
     degraded(many, ["fluency"], n_rungs=2)
     before = dict(seen)
