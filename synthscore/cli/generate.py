@@ -217,8 +217,8 @@ def shorter(ladders: Sequence[Ladder]) -> Iterator[str]:
         named = ", ".join(f"{n} of {n_rungs}" for n_rungs, n in sorted(lengths.items(), reverse=True))
         wanted = max(ladder.wanted or 0 for ladder in ladders)
         yield (
-            f"{lengths.total()} of {counted(len(ladders), 'ladder')} have fewer than {wanted} rungs, because their texts "
-            f"allow no more damage: {named}; scores on them are on 1..{wanted} all the same"
+            f"{lengths.total()} of {counted(len(ladders), 'ladder')} have fewer than {wanted} rungs, because their "
+            f"texts allow no more damage: {named}; scores on them are on 1..{wanted} all the same"
         )
 
 

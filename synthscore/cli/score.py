@@ -267,8 +267,9 @@ def tell_scores(
         else:
             messages.warn(drift.words)
     lines = [asked_line(asking, tally.counts)]
-    if tally.counts.statuses["unscored"]:
-        lines += ["unscored:", *tally.why_unscored.lines()]
+    for status, why in (("partial", tally.why_partial), ("unscored", tally.why_unscored)):
+        if tally.counts.statuses[status]:
+            lines += [f"{status}:", *why.lines()]
     lines += [*decided, *judge_lines(tally.scales)]
     lines += jury_lines({(attribute, f"{n} rungs"): jury for (_, attribute, n), jury in tally.juries.items()})
     messages.note(*lines, *asked.cost, signature=str(tally.signature))

@@ -135,7 +135,10 @@ class RowRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClosedLadder:
-    """What the index knows of a ladder whose texts are still in its file. runs : its rows there. wanted : as of Ladder"""
+    """What the index knows of a ladder whose texts are still in its file.
+
+    runs : its rows there. wanted : as of Ladder
+    """
 
     task: str
     context_id: str

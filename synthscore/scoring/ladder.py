@@ -89,8 +89,8 @@ class OnLadder:
 
 
 def rescaled(value: float, n_from: int, n_to: int) -> float:
-    """A score on 1..n_from -> the same on 1..n_to: rungs keep their fractions, and what is worse than the worst or better
-    than the best is as far from these as before. Strictly increasing; back with the two numbers exchanged."""
+    """A score on 1..n_from -> the same on 1..n_to: rungs keep their fractions, and what is worse than the worst or
+    better than the best is as far from these as before. Strictly increasing; back with the two numbers exchanged."""
     if n_from == n_to:
         return value
     inside = min(max(value, 1.0), float(n_from))
