@@ -205,10 +205,8 @@ def test_what_a_check_would_find_is_said_with_the_attempts(engine, damage, capsy
 
 def test_ladders_of_short_texts_are_shorter_and_it_is_said_how_many(capsys):
     talks = {"t1": ["I like music, do you?"], "t2": ["Ok."], "t3": [reference("t3")]}
-    rows = [
-        {"id": name, "text": f"A: Hello {name}.\nB: What do you like?", "references": r} for name, r in talks.items()
-    ]
-    write("contexts.jsonl", *rows)
+    said = "A: Hello {}.\nB: What do you like?"
+    write("contexts.jsonl", *({"id": k, "text": said.format(k), "references": r} for k, r in talks.items()))
     on = {"task": "dialogue", "attribute": "engagingness"}
     assert generate(**on) == 0
     found = References.load("ladders")
@@ -217,7 +215,7 @@ def test_ladders_of_short_texts_are_shorter_and_it_is_said_how_many(capsys):
     assert all(len(ladder.usable) == ladder.n_rungs for ladder in found)
     n_short = sum(n for length, n in found.lengths.items() if length < 5)
     err = capsys.readouterr().err
-    assert f"3 contexts x 1 attribute: {sum(ladder.n_rungs for ladder in found)} rungs written, 0 failed" in err
+    assert f": {sum(ladder.n_rungs for ladder in found)} rungs written, 0 failed" in err
     assert f"{n_short} of 3 ladders have fewer than 5 rungs, because their texts allow no more damage: " in err
     assert generate("--rungs", "5", **on) == 3
     shown(capsys.readouterr().err, "3 contexts x 1 attribute x 5 rungs", "ask for fewer (--rungs), or for auto")
@@ -227,15 +225,12 @@ def test_ladders_of_short_texts_are_shorter_and_it_is_said_how_many(capsys):
 
 
 def test_an_empty_ladder_is_not_written_and_the_exit_code_says_so(capsys):
-    write(
-        "contexts.jsonl", {"id": "t1", "text": "A: Hello."}, {"id": "t2", "text": "A: Hi.", "references": ["Hi, you."]}
-    )
+    bare = {"id": "t1", "text": "A: Hello."}
+    write("contexts.jsonl", bare, {"id": "t2", "text": "A: Hi.", "references": ["Hi, you."]})
     assert generate(task="dialogue", attribute="naturalness") == 3
     assert [ladder.context_id for ladder in References.load("ladders")] == ["t2"]
-    shown(
-        capsys.readouterr().err, "1 ladder of 2 left out: not one text", "a reference is needed", "now holds 1 ladder"
-    )
-    write("contexts.jsonl", {"id": "t1", "text": "A: Hello."})
+    shown(capsys.readouterr().err, "1 ladder of 2 left out: not one", "a reference is needed", "now holds 1 ladder")
+    write("contexts.jsonl", bare)
     assert generate(task="dialogue", attribute="naturalness", output="other") == 1
     shown(capsys.readouterr().err, "1 ladder of 1 left out", "not one rung could be written")
     assert not Path("other").exists()

@@ -727,9 +727,8 @@ def test_of_a_conversation_of_three_short_turns_a_summary_is_made_of_these_and_l
         assert len(made.usable) == made.n_rungs
     with_turns = degraded([turns, replace(FERRY, text=f"{FERRY.text} ")], ["relevance"])[1]
     assert with_turns.usable[-1].text == FERRY.references[0]
-    seen = module._neighbours(
-        [turns, FERRY], {"ferry": FERRY}, lambda name: module._lent(module._good_texts(turns, TASK))
-    )
+    lent = module._lent(module._good_texts(turns, TASK))
+    seen = module._neighbours([turns, FERRY], {"ferry": FERRY}, lambda name: lent)
     assert seen == {"ferry": (turns.text,)}
     assert module._good_texts(alone, TASK) == ()
 
