@@ -172,11 +172,13 @@ def score(
     context (the text itself), and may have id and system. A row with a column task or attribute is judged on
     that, unless --task or --attribute overrules it.
 
-    Writes one row for each target and attribute, in the order of the targets: score, status (ok or
-    unscored), reason, raw (the paper's sum, within +-N(N+1)/2), unit (raw / its bound), n_rungs,
-    label_mass, signature. Where some rungs have no verdict, there is no score, but it lies between low and high
-    whatever they had been; also where a server does not report all labels. A row that cannot be read or scored
-    stays in its place, with a reason and no score. The exit code is 3 where a row is unscored.
+    Writes one row for each target and attribute, in the order of the targets: score, status (ok, partial or
+    unscored), reason, raw (the paper's sum, within +-N(N+1)/2), unit (raw / its bound), n_rungs (with scale, of a
+    ladder shorter than the others: its scores are on 1..scale), label_mass, signature. Where one rung between the
+    worst and the best has no verdict, the score is partial: the middle of what its neighbours leave open. Where
+    more have none, there is no score; either way it lies between low and high whatever they had been; also where a
+    server does not report all labels. A row that cannot be read or scored stays in its place, with a reason and no
+    score. The exit code is 3 where a row is partial or unscored.
 
     With --scoring anchored the score is a position on the rung scale, by a model of the judge that is fitted
     to all answers, with a stderr and a 90 % interval (docs/anchored.md); with --scale FILE --adaptive each
@@ -202,7 +204,7 @@ def score(
     from ..io.scores import score_row
     from ..io.write import write_rows
     from ..scoring.run import Tally, score_rows
-    from ..scoring.scorer import Scorer, find_questions, ladder_lengths
+    from ..scoring.scorer import Scorer, find_questions, ladder_scales
     from ..scoring.why import Explainer
     from ..thresholds.rules import check_threshold
 
@@ -219,7 +221,7 @@ def score(
     ladders = on.load_references("score", method)
     questions = find_questions(ladders, on.task, on.attribute)
     if min_score is not None and ladders is not None:
-        check_threshold(min_score, method.limits(max(ladder_lengths(ladders, questions))))
+        check_threshold(min_score, method.limits(max(ladder_scales(ladders, questions))))
     rows: Any = list(read_form(targets, from_, input.encoding)) if from_ else targets
     only = shard.owns if shard else None
     batches = read_items(rows, encoding=input.encoding, fields=input.fields, limit=limit, only=only)
@@ -285,8 +287,9 @@ def tell_scores(
         else:
             messages.warn(drift.words)
     lines = [asked_line(asking, tally.counts)]
-    if tally.counts.statuses["unscored"]:
-        lines += ["unscored:", *tally.why_unscored.lines()]
+    for status, why in (("partial", tally.why_partial), ("unscored", tally.why_unscored)):
+        if tally.counts.statuses[status]:
+            lines += [f"{status}:", *why.lines()]
     lines += [*decided, *judge_lines(tally.scales)]
     lines += jury_lines({(attribute, f"{n} rungs"): jury for (_, attribute, n), jury in tally.juries.items()})
     messages.note(*lines, *asked.cost, signature=str(tally.signature))
@@ -305,8 +308,8 @@ def asked_line(asking: Asking, counts: Counts) -> str:
     if full := counts.n_full:
         saved = f"{100 - 100 * counts.n_in_rounds / full:.0f} % saved"
         asked += f", {spaced(counts.n_in_rounds)} of {spaced(full)} about texts ({saved})"
-    n_unscored = counts.statuses["unscored"]
-    found = f"{counts.statuses['ok']} scored" + f", {n_unscored} unscored" * (n_unscored > 0)
+    found = f"{counts.statuses['ok']} scored"
+    found += "".join(f", {counts.statuses[s]} {s}" for s in ("partial", "unscored") if counts.statuses[s])
     unmet = f"; the rule is not met by {counted(counts.n_unmet, 'score')} on which all was asked"
     return f"{asked}; {found}{unmet * (counts.n_unmet > 0)}"
 

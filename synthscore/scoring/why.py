@@ -76,7 +76,7 @@ class Explainer:
 def rungs_around(ladder: Ladder, value: float) -> tuple[str, str]:
     """The texts of the best rung that is no better than a score, and of the worst that is better; "" where none is."""
     places: Sequence[tuple[float, str]] = [
-        (1 + rung.fraction * (ladder.n_rungs - 1), rung.text) for rung in ladder.usable
+        (1 + rung.fraction * (ladder.scale - 1), rung.text) for rung in ladder.usable
     ]
     worse = [text for place, text in places if place <= value]
     better = [text for place, text in places if place > value]
