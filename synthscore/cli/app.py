@@ -16,8 +16,8 @@ from typing import Any
 from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, UnusedCliTokensError
 
 from .._version import __version__
-from ..errors import InputError, SynthscoreError
-from .messages import BROKEN_PIPE, ERROR, INTERRUPTED, OK, USAGE, Messages, UsageError, as_usage, visible
+from ..errors import InputError, SynthscoreError, Unasked
+from .messages import BROKEN_PIPE, ERROR, INTERRUPTED, OK, STOPPED, USAGE, Messages, UsageError, as_usage, visible
 
 HELP = """
 Absolute quality scores for generated texts: a judge model compares each text with a ladder of synthetic references;
@@ -38,6 +38,7 @@ exit codes:
   1    an error: nothing, or not everything, could be done
   2    the command line was not understood
   3    done, but some rows failed, or could be scored only in part or not at all
+  4    stopped: questions are unasked. What was answered is in the store; the same command goes on
   130  interrupted (Ctrl-C): what the model answered is in the store, so run the command again to go on
   141  whoever read the output left early
 """
@@ -119,6 +120,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\ninterrupted. Run the same command again to go on: what was answered is in the store", file=sys.stderr)
         return INTERRUPTED
+    except Unasked as stop:
+        print(visible(f"stopped: {stop}"), file=sys.stderr)
+        return STOPPED
     except (SynthscoreError, OSError) as error:
         if messages.debug:
             traceback.print_exc()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # ------------------------------------------------------------------------------------------------- how it ends
 
-OK, ERROR, USAGE, INCOMPLETE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
+OK, ERROR, USAGE, INCOMPLETE, STOPPED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 4, 130, 141
 
 
 class UsageError(SynthscoreError):
