@@ -33,9 +33,9 @@ def interrupted_line() -> str:
     """What is left of what was asked, when somebody stops the command."""
     budget = BUDGET.get()
     if budget is None or not budget.n_kept:
-        return "interrupted. No answer of this run is in a store: the same command begins where this one did"
+        return "interrupted, and no answer of this run is in a store. Run the same command again"
     are = "answer of this run is" if budget.n_kept == 1 else "answers of this run are"
-    return f"interrupted. {spaced(budget.n_kept)} {are} in the store: run the same command again to go on"
+    return f"interrupted. Run the same command again to go on: {spaced(budget.n_kept)} {are} in the store"
 
 
 def spent_so_far() -> str:

@@ -155,6 +155,7 @@ def generate(
         if dry_run:
             print(*engine.cost, sep="\n")
             return OK
+        cost = engine.cost if model else []
     ladders = [draft.ladder(kind) for draft in drafts]
     kept += [f"{draft.context.id}/{draft.attribute.name}: {draft.lost}" for draft in drafts if draft.lost]
     n_gone = 0 if findings else held.n_differing(ladders)
@@ -176,6 +177,7 @@ def generate(
         *(["kept as they were:", *reasons(kept)] if kept else []),
         *look_at(ladders, output, kind),
         now_holds(output, total, n_gone),
+        *cost,
         signature=f"{signature}|references:{total.hash[:12]}",
     )
     if ladders and not n_written:

@@ -210,7 +210,8 @@ class Messages:
 
 def plan_line(plan: QuestionCounter) -> str:
     """What it takes to ask."""
-    line = f"{counted(plan.n_questions, 'question')}, of which {spaced(plan.n_new)} are to be asked"
+    repeats = "" if plan.n_distinct == plan.n_questions else f" ({spaced(plan.n_questions)} with equal ones)"
+    line = f"{counted(plan.n_distinct, 'question')}{repeats}, of which {spaced(plan.n_new)} are to be asked"
     if not plan.n_new:
         return line
     how = "" if plan.tokenised else " (an estimate: 4 characters each)"

@@ -344,7 +344,7 @@ class RecordedEngine:
 class QuestionCounter(EngineAround):
     """An engine in the place of another, that counts what it is asked and answers nothing.
 
-    n_questions : asked for
+    n_questions : asked for, equal ones each time
     pace : questions a second, as this engine's answers in the store came; None where that is not known
     """
 
@@ -353,13 +353,16 @@ class QuestionCounter(EngineAround):
         self.pace: float | None = None
         self.n_questions = self._n_counted = self._n_new = self._n_characters = 0
         self._n_tokens = self._n_read = 0  # tokens, and characters of the prompts that were tokenised
+        self._distinct: set[bytes] = set()
         self._new: set[bytes] = set()
 
     def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
         """An EngineError for each."""
         self.n_questions += len(questions)
         self._n_counted += len(questions)
-        asked = {} if isinstance(self.engine, RecordedEngine) else self._missing(questions)
+        keys = [question.key(str(self.signature)) for question in questions]
+        self._distinct.update(keys)
+        asked = {} if isinstance(self.engine, RecordedEngine) else self._missing(keys, questions)
         if asked and not self._n_new:
             self.pace = self._pace(next(iter(asked.values())).kind)
         self._n_new += len(asked)
@@ -379,15 +382,19 @@ class QuestionCounter(EngineAround):
                 continue
             self._n_read += _size(question)
 
-    def _missing(self, questions: Sequence[Question]) -> dict[bytes, Question]:
+    def _missing(self, keys: Sequence[bytes], questions: Sequence[Question]) -> dict[bytes, Question]:
         """Those that the store does not hold, each once."""
-        keys = [question.key(str(self.signature)) for question in questions]
         store = store_of(self.engine)
         stored = look_up(store, keys, questions, self.capabilities) if store else {}
         asked = zip(keys, questions, strict=True)
         new = {key: question for key, question in asked if key not in stored and key not in self._new}
         self._new |= new.keys()
         return new
+
+    @property
+    def n_distinct(self) -> int:
+        """Different questions, over all calls."""
+        return round(self.n_questions * len(self._distinct) / max(self._n_counted, 1))
 
     @property
     def n_new(self) -> int:

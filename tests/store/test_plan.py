@@ -31,7 +31,8 @@ def test_nothing_is_asked_and_what_is_stored_or_asked_twice_is_not_counted_as_ne
     plan = QuestionCounter(engine)
     rows = plan.answer(questions(50)).rows + plan.answer(questions(50)).rows
     assert all(isinstance(row, Exception) for row in rows)
-    assert (plan.n_questions, plan.n_new, plan.n_tokens, plan.tokenised) == (100, 30, 300, False)
+    assert (plan.n_questions, plan.n_distinct, plan.n_new, plan.n_tokens) == (100, 50, 30, 300)
+    assert not plan.tokenised
     assert engine.engine.n_judged == 20
     assert len(engine.store) == 20
 
