@@ -51,6 +51,7 @@ def ask(url: str, path: str, n: int) -> None:
     from synthscore.cli.app import BUDGET, interrupted_line
     from synthscore.cli.costs import command_budget
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job would not hear it
     with Store(path) as store:
         engine = StoredEngine(ServerPool.open(f"{url}#slow@1", in_flight=IN_FLIGHT), store)
         BUDGET.set(None)
