@@ -17,11 +17,11 @@ from .engine import (
     Kind,
     Progress,
     Question,
-    Usage,
     require_all,
     split_faults,
     warn_of_faults,
 )
+from .usage import Usage
 
 PART_S = 0.5
 """Seconds within which an answer that has come is given on, by whoever can; what a process that is killed loses."""

@@ -16,12 +16,12 @@ from synthscore.engine import (
     Progress,
     Prompt,
     Question,
-    Usage,
 )
 from synthscore.errors import EngineError
 from synthscore.parts import InBatches
 from synthscore.signature import Signature
 from synthscore.store.engine import StoredEngine
+from synthscore.usage import Usage
 
 Judge = Callable[[Prompt, tuple[str, ...]], Sequence[float]]
 Writer = Callable[[Prompt, int], "str | Generation | Exception"]

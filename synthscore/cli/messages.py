@@ -20,9 +20,10 @@ from ..errors import InputError, Reasons, SynthscoreError
 from ..signature import Signature
 
 if TYPE_CHECKING:
-    from ..engine import Answers, Capabilities, Engine, Progress, Question, Usage
+    from ..engine import Answers, Capabilities, Engine, Progress, Question
     from ..store.engine import QuestionCounter, StoredEngine
     from ..store.file import Store
+    from ..usage import Usage
 
 
 # ------------------------------------------------------------------------------------------------- how it ends

@@ -29,12 +29,12 @@ from ..engine import (
     Progress,
     Question,
     Sampling,
-    Usage,
 )
 from ..errors import EngineError, LabelError
 from ..parts import Take, gather
 from ..signature import Signature
 from ..types import FloatArray, IntArray
+from ..usage import Usage
 from .loading import DType, dtype_name, load, max_length, quantisation
 from .source import Source
 from .tokens import Ids, LabelForms, PromptTokenizer, warn_of_boundary
@@ -159,11 +159,11 @@ class LocalEngine:
     def answer_parts(self, questions: Sequence[Question], take: Take, progress: Progress | None = None) -> None:
         """The answers of each forward, as parts.py has it. Questions of one kind, with the same labels or sampling, go
         together."""
-        groups: dict[tuple[Kind, object], list[int]] = {}
+        groups: dict[tuple[Kind, object, object], list[int]] = {}
         for row, question in enumerate(questions):
-            groups.setdefault((question.kind, question.labels or question.sampling), []).append(row)
+            groups.setdefault((question.kind, question.labels, question.sampling), []).append(row)
         ways = {"labels": self._judge, "text": self._write, "tokens": self._read}
-        for (kind, _), group in groups.items():
+        for (kind, _, _), group in groups.items():
             way = self._refuse if kind in self.cannot else ways[kind]
             for part, usage in way([questions[row] for row in group]):
                 take({group[place]: answer for place, answer in part.items()}, usage)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..engine import Usage
 from ..errors import InputError, Unasked, unusable
 from ..resources import read_toml
 from ..signature import Signature
+from ..usage import Usage
 from .runs import Spent
 
 _PER = 1e6  # tokens that a price is of
@@ -78,7 +78,8 @@ def _price(source: str, name: str, told: Any) -> Price:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not 0 <= value < math.inf:
             raise _wrong(source, f"{name}: {which}", value, "the price of a million tokens, 0 or more")
-    return Price(read=told["in"], cached=told.get("cached", told["in"]), written=told["out"])
+    told = {"cached": told["in"], **told}
+    return Price(read=told["in"], cached=told["cached"], written=told["out"])
 
 
 def _wrong(source: str, what: str, value: object, expected: str) -> InputError:

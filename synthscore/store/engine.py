@@ -25,13 +25,13 @@ from ..engine import (
     OtherToken,
     Progress,
     Question,
-    Usage,
     find_fault,
 )
 from ..errors import EngineError
 from ..parts import MOST, PART_S, ask_in_parts, in_parts
 from ..signature import Signature, text_hash
 from ..types import FloatArray, Ladder, Score
+from ..usage import Usage
 from .budget import Budget
 from .file import VERDICTS, Store, Stored
 from .runs import Run, Spent
@@ -157,6 +157,8 @@ class _Keeper:
 def store_of(engine: Engine) -> Store | None:
     """Where an engine keeps its answers, of a StoredEngine or one around it; None where it keeps none."""
     store: Store | None = getattr(engine, "store", None)
+    if store is None and isinstance(engine, EngineAround):
+        return store_of(engine.engine)
     return store
 
 

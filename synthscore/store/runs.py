@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import astuple
 from typing import Any, NamedTuple
 
-from ..engine import Usage
+from ..usage import Usage
 
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS runs (id BLOB NOT NULL, kind TEXT NOT NULL, engine TEXT NOT NULL,"
@@ -39,7 +39,12 @@ class Spent(NamedTuple):
         return self.n_answers + self.n_failed
 
     def __add__(self, other: Spent) -> Spent:  # type: ignore[override]
-        return Spent(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+        return Spent(
+            seconds=self.seconds + other.seconds,
+            n_answers=self.n_answers + other.n_answers,
+            n_failed=self.n_failed + other.n_failed,
+            usage=self.usage + other.usage,
+        )
 
 
 class Run(NamedTuple):

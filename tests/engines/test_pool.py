@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from synthscore.engine import Generation, LabelAnswer, Prompt, Sampling, Usage, generate, label_log_probs
+from synthscore.engine import Generation, LabelAnswer, Prompt, Sampling, generate, label_log_probs
 from synthscore.engines import open_engine
 from synthscore.engines.servers.pool import Retry, ServerPool, _Member
 from synthscore.engines.servers.served import spend
@@ -19,6 +19,7 @@ from synthscore.judging.asking import Asking, Pair, ask
 from synthscore.judging.templates import Templates, load_task
 from synthscore.signature import Signature
 from synthscore.types import Context
+from synthscore.usage import Usage
 from tests.servers import LABELS, PROMPTS, Liar, forward, refusal, served
 
 FAST = Retry(tries=4, first_wait=0.001, longest_wait=0.02, aside_after=3, aside_for=0.005, asides=5)

@@ -10,7 +10,6 @@ from synthscore.engine import (
     Prompt,
     Question,
     Sampling,
-    Usage,
     generate,
     label_log_probs,
 )
@@ -21,6 +20,7 @@ from synthscore.store.budget import Budget, Price, Prices, model_names
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
 from synthscore.store.runs import Spent
+from synthscore.usage import Usage
 from tests.fakes import FakeEngine, even_judge, stored_in_batches
 
 LABELS = ("Better", "Worse", "Similar")

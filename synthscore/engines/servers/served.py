@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from ...engine import Usage
 from ...errors import ServerError
+from ...usage import Usage
 from .http import Http, root_of
 from .routes import OWNERS, SOFTWARE, Software, usage_of
 
