@@ -172,6 +172,7 @@ def generate(
         if dry_run:
             print(*engine.cost, sep="\n")
             return OK
+        cost = engine.cost if model else []
     ladders = [draft.ladder(kind) for draft in drafts]
     usable = [ladder for ladder in ladders if ladder.usable]
     kept += [f"{draft.context.id}/{draft.attribute.name}: {draft.lost}" for draft in drafts if draft.lost]
@@ -195,6 +196,7 @@ def generate(
         *shorter(ladders),
         *(["kept as they were:", *reasons(kept)] if kept else []),
         *look_at(usable, output, kind),
+        *cost,
     )
     n_left_out = len(ladders) - len(usable)
     if n_left_out:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Integral
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -90,7 +91,8 @@ class Paper(TextScoring):
         if (most - least == 2).all():
             return text.unscored(missing[0])
         gaps = np.flatnonzero(~known)
-        value, status = None, "unscored"
+        value: float | None = None
+        status: Literal["ok", "partial", "unscored"] = "unscored"
         if not missing:
             raw = float(paper_sum(better[None], worse[None])[0])
             value, status = float(rung_equivalent([raw], n)[0]), "ok"
