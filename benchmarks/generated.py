@@ -39,11 +39,12 @@ TEXT = """\
 
 {sets}
 
-**Blind reading.** {n_read} ladders, {n_read_rungs} rungs: Spearman's correlation of the order as read with the order as
-written is {rho_mean:.3f} in the mean, {rho_lowest:.2f} at the lowest; {n_as_written} ladders were put in the very order;
+**Blind reading.** {n_read} ladders, {n_read_rungs} rungs: Spearman's correlation of the order as read with the order
+as written is {rho_mean:.3f} in the mean, {rho_lowest:.2f} at the lowest; {n_as_written} were put in the very order;
 {n_in_order} of {n_pairs} pairs of rungs ({in_order:.1%}) are in order, of neighbours {n_steps_in_order} of {n_steps}.
 
-**Length.** Mean over ladders of Spearman's correlation of words and rung. Beyond {ceiling} in a task: {long_tasks}.
+**Length.** Mean over ladders of Spearman's correlation of words and rung; a star: beyond {ceiling}, the ceiling that was
+set. It was missed in {n_long} of {n_tasks} tasks.
 
 {lengths}
 
@@ -149,11 +150,11 @@ def markdown(found: dict[str, Any]) -> str:
         (name, *(f"{v[name]:.0f}" if name == "ladders" else _starred(v[name]) for v in tasks.values()))
         for name in names
     ]
-    beyond = [f"{name} {task}" for (name, task), rho in found["length_by_task"].items() if abs(rho) > CEILING]
     return TEXT.format(
         **{key: value for key, value in found.items() if key not in ("sets", "counts")},
         ceiling=CEILING,
-        long_tasks=", ".join(beyond) or "none",
+        n_long=sum(abs(rho) > CEILING for rho in found["length_by_task"].values()),
+        n_tasks=len(found["length_by_task"]),
         sets=_table(("set", "contexts of", "contexts", "ladders", "rungs", "of nine"), sets),
         lengths=_table(("set", "task", "length", "by attribute"), lengths),
         counts=_table(("count", *tasks), counts),

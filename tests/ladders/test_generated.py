@@ -156,8 +156,7 @@ def test_ladders_of_benchmarks_carry_no_text_of_their_contexts_but_its_hash(sets
         assert all(ladder.context is None for ladder in sets[name])
 
 
-def test_no_rung_of_a_benchmark_lies_beside_its_own_context_alone(sets):
-    """Four of SummEval's attributes, four of Topical-Chat's and three of WebNLG's, for each context."""
+def test_each_context_of_a_benchmark_has_ladders_of_all_attributes_that_are_used(sets):
     for name, n_contexts, n_attributes in (("summeval", 25, 4), ("topicalchat", 15, 4), ("webnlg", 15, 3)):
         by_context = grouped((ladder.context_id, ladder.attribute) for ladder in sets[name])
         assert len(by_context) == n_contexts
