@@ -15,14 +15,17 @@ from ..errors import InputError
 from ..io.formats import list_formats
 from ..io.shards import Shard
 from ..judging.asking import Asking, ProtocolName
-from .messages import Messages, UsageError, Watched
+from .messages import Messages, UsageError, Watched, held_stdout
 
 if TYPE_CHECKING:
     from ..engine import Progress
     from ..ladders.references import References
     from ..scoring.method import Method
 
-JUDGE = "the judge: nano, a hub model, a folder, a GGUF file, [systemone:]http://HOST:PORT/v1#MODEL, or recorded:STORE"
+JUDGE = (
+    "the judge: nano, a hub model, a folder, a GGUF file, [systemone:]http://HOST:PORT/v1#MODEL, recorded:STORE, or "
+    "batch:NAME"
+)
 
 
 # ------------------------------------------------------------------------------------------------- single options
@@ -70,6 +73,9 @@ RowsOut = Annotated[
 ]
 MoreRows = Annotated[str | None, Parameter(validator=_rows_file, allow_leading_hyphen=True)]
 """A file that rows are written to, checked before anything is asked."""
+
+FileOut = Annotated[str, Parameter(validator=_no_option)]
+"""A file that is written."""
 
 Output = Annotated[str, Parameter(name=["--output", "-o"], validator=_no_option, allow_leading_hyphen=True)]
 """A file, or a folder."""
@@ -227,18 +233,50 @@ class Opening(Running):
     store: str | None = None
     "file that keeps every answer of the model, so that nothing is asked twice; none: nowhere (default: in your cache)"
 
+    questions_to: FileOut | None = None
+    """file that questions without an answer in the store are written to, for --model batch:NAME; the command then stops
+    with exit code 4 (docs/batches.md)"""
+    questions_format: Literal["openai", "anthropic", "gemini", "vllm"] | None = None
+    "form of that file: of OpenAI and those like it, ... (default: openai)"
+
     @contextmanager
     def open(self, model: str, messages: Messages, *, dry_run: bool = False) -> Iterator[Watched]:
-        """The model of this name, behind the store; it shows its progress. dry_run : it counts, and asks nothing"""
+        """The model of this name, behind the store; it shows its progress. dry_run : it counts, and asks nothing
+
+        raises : Unasked at the end, where questions were written to a file
+        """
         from .. import engines
         from ..store.engine import StoredEngine
 
         if model.startswith("recorded:") and self.store not in (None, "none"):
             why = f"--store {self.store} does nothing with --model {model}, which asks nothing"
             raise UsageError(f"{why}. Leave one out")
-        engine = engines.open_judge(model, self.store, **self.options)
-        with engine.store if isinstance(engine, StoredEngine) else nullcontext():
-            yield Watched(engine, messages, dry_run=dry_run)
+        with self._questions(model, dry_run=dry_run) as options:
+            engine = engines.open_judge(model, self.store, **self.options, **options)
+            with engine.store if isinstance(engine, StoredEngine) else nullcontext():
+                yield Watched(engine, messages, dry_run=dry_run)
+
+    @contextmanager
+    def _questions(self, model: str, *, dry_run: bool) -> Iterator[dict[str, Any]]:
+        """What open_engine takes of a model that is asked through files. What is printed meanwhile is lost where it
+        stops for unasked questions."""
+        if not model.startswith("batch:"):
+            for option in ("--questions-to", "--questions-format"):
+                if option in given(self):
+                    raise UsageError(
+                        f"{option} does nothing with --model {model}, which is asked at once. Name batch:NAME, as the "
+                        "service that answers files knows the model, or leave it out"
+                    )
+            yield {}
+            return
+        options: dict[str, Any] = {"wire": self.questions_format} if self.questions_format else {}
+        if self.questions_to is None or dry_run:
+            yield options
+            return
+        from ..engines.batch.write import unasked_to
+
+        with held_stdout(), unasked_to(self.questions_to) as questions:
+            yield {**options, "questions": questions}
 
 
 @Parameter(name="*", group="model")

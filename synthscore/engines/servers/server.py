@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from ...engine import Answer, Capabilities, Generation, LabelAnswer, OtherToken, Prompt, Question, Sampling
+from ...engine import Answer, Capabilities, Generation, Prompt, Question, Sampling
 from ...errors import EngineError, InputError, ServerError, SynthscoreWarning
 from ...signature import Signature
 from ..tokens import PromptTokenizer, fix_date, warn_of_boundary
@@ -135,14 +135,7 @@ class Server(Served):
                 "Take a model that runs here"
             )
         known, _, used = self._known(question.prompt, question.labels)
-        other = None
-        if known.other is not None:
-            token, log_prob = known.other
-            other = OtherToken(self.tokens.tokenizer.decode([token]) if self.tokens else str(token), log_prob)
-        answer = LabelAnswer(known.most.tolist(), other)
-        censored = known.least < known.most
-        if censored.any():
-            answer = answer._replace(censored=censored.tolist(), floors=known.least.tolist())
+        answer = known.answer(self.tokens.spell if self.tokens else str)
         return Reply(answer, used[0][0], sum(n for _, n in used))
 
     def _known(self, prompt: Prompt, labels: Sequence[str]) -> tuple[Known, NextToken[Any], list[tuple[int, int]]]:

@@ -1,0 +1,182 @@
+"""A question -> the requests of a file, in the form that a service reads. Pure: no network and no files here.
+
+A service that is new is a class more in WIRES. What each form is, and where it is described: docs/batches.md.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from ...engine import Question, Sampling
+from ...errors import EngineError
+from ..servers.routes import SOFTWARE
+from ..tokens import PromptTokenizer
+from .exact import requests_on_labels
+
+BUDGET = 4096
+"""Tokens of an answer in words, thinking included; a smaller limit cuts off a model that thinks first."""
+
+Body = dict[str, Any]
+
+
+class Wire(ABC):
+    """A form of files.
+
+    name : in options and signatures
+    key : the field that holds the id of a line
+    exact : it can ask for the probabilities of labels, given the model's tokenizer
+    """
+
+    name: ClassVar[str]
+    key: ClassVar[str] = "custom_id"
+    exact: ClassVar[bool] = False
+
+    def requests(
+        self, question: Question, model: str, tokens: PromptTokenizer | None, template: Mapping[str, str]
+    ) -> list[Body]:
+        """One body for each request that the question takes.
+
+        template : what the service's chat template is given
+        raises : EngineError for a question that cannot be asked so; LabelError; PromptTooLongError
+        """
+        if question.continuation is not None:
+            raise EngineError("a file cannot ask how probable a given text is. Take a model that runs here")
+        if question.sampling is None:
+            raise EngineError(
+                f"questions for {self.name} cannot ask for the probabilities of labels. Ask with --answers words, or, "
+                "for vLLM, with --questions-format vllm and --tokenizer"
+            )
+        if question.prompt.prefill:
+            raise EngineError(
+                f"questions for {self.name} cannot begin the answer, here with {question.prompt.prefill!r:.60}. "
+                "Take a template set without that"
+            )
+        return [self.body(question, question.sampling, model)]
+
+    @abstractmethod
+    def body(self, question: Question, sampling: Sampling, model: str) -> Body:
+        """Of a question that is answered by a text."""
+
+    @abstractmethod
+    def line(self, line_id: str, body: Body) -> Mapping[str, Any]:
+        """A request as a line of a file."""
+
+
+class OpenAI(Wire):
+    """OpenAI's, which Azure, Together, Groq and others take as well; Mistral takes no more of it than it needs."""
+
+    name = "openai"
+
+    def body(self, question: Question, sampling: Sampling, model: str) -> Body:
+        body: Body = {
+            "model": model,
+            "messages": _messages(question),
+            "max_completion_tokens": _budget(question, sampling) if question.labels else _thinking(sampling),
+        }
+        if question.labels:
+            described = {"name": "verdict", "strict": True, "schema": label_schema(question.labels)}
+            body["response_format"] = {"type": "json_schema", "json_schema": described}
+        return body
+
+    def line(self, line_id: str, body: Body) -> Mapping[str, Any]:
+        return {self.key: line_id, "method": "POST", "url": "/v1/chat/completions", "body": body}
+
+
+class VLLM(OpenAI):
+    """`vllm run-batch`: OpenAI's line with what vLLM takes besides, as the live route sends it."""
+
+    name = "vllm"
+    exact = True
+
+    def requests(
+        self, question: Question, model: str, tokens: PromptTokenizer | None, template: Mapping[str, str]
+    ) -> list[Body]:
+        chat = {"chat_template_kwargs": {**SOFTWARE["vllm"].chat["chat_template_kwargs"], **template}}
+        if question.sampling is None and question.continuation is None and tokens is not None:
+            how = {"model": model, **chat}
+            return requests_on_labels(question.prompt, question.labels, tokens, how)
+        return [body | chat for body in super().requests(question, model, tokens, template)]
+
+    def body(self, question: Question, sampling: Sampling, model: str) -> Body:
+        body: Body = {
+            "model": model,
+            "messages": _messages(question),
+            "max_tokens": _budget(question, sampling) if question.labels else sampling.max_new_tokens,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "seed": question.seed % 2**31,
+            **({"stop": list(sampling.stop)} if sampling.stop else {}),
+            **SOFTWARE["vllm"].writes,
+        }
+        if question.labels:
+            body["structured_outputs"] = {"choice": list(question.labels)}
+        return body
+
+
+class Anthropic(Wire):
+    """Anthropic's Message Batches."""
+
+    name = "anthropic"
+
+    def body(self, question: Question, sampling: Sampling, model: str) -> Body:
+        body: Body = {
+            "model": model,
+            "max_tokens": _budget(question, sampling) if question.labels else _thinking(sampling),
+            "messages": _messages(question),
+        }
+        if question.labels:
+            described = {"type": "json_schema", "schema": label_schema(question.labels)}
+            body["output_config"] = {"format": described}
+        return body
+
+    def line(self, line_id: str, body: Body) -> Mapping[str, Any]:
+        return {self.key: line_id, "params": body}
+
+
+class Gemini(Wire):
+    """Gemini's batch files; the model is named where the job is made."""
+
+    name = "gemini"
+    key = "key"
+
+    def body(self, question: Question, sampling: Sampling, model: str) -> Body:
+        config: Body = {
+            "max_output_tokens": _budget(question, sampling) if question.labels else _thinking(sampling),
+        }
+        if question.labels:
+            config["response_mime_type"] = "text/x.enum"
+            config["response_schema"] = {"type": "STRING", "enum": list(question.labels)}
+        contents = [{"role": "user", "parts": [{"text": question.prompt.text}]}]
+        return {"contents": contents, "generation_config": config}
+
+    def line(self, line_id: str, body: Body) -> Mapping[str, Any]:
+        return {self.key: line_id, "request": body}
+
+
+WIRES: Mapping[str, Wire] = {wire.name: wire for wire in (OpenAI(), Anthropic(), Gemini(), VLLM())}
+
+
+def label_schema(labels: Sequence[str]) -> Body:
+    """JSON Schema of an answer that is one of the labels; the root has to be an object."""
+    verdict = {"type": "string", "enum": list(labels)}
+    return {
+        "type": "object",
+        "properties": {"verdict": verdict},
+        "required": ["verdict"],
+        "additionalProperties": False,
+    }
+
+
+def _messages(question: Question) -> list[Body]:
+    return [{"role": "user", "content": question.prompt.text}]
+
+
+def _budget(question: Question, sampling: Sampling) -> int:
+    return max(sampling.max_new_tokens, BUDGET)
+
+
+def _thinking(sampling: Sampling) -> int:
+    """Of a text by a service that counts what a model thinks into its limit."""
+    return sampling.max_new_tokens + BUDGET
