@@ -78,14 +78,15 @@ def starts_of(forms: LabelForms) -> list[Ids]:
     return sorted({form[:n] for form in forms.all for n in range(len(form))}, key=lambda start: (len(start), start))
 
 
-def answer_on_labels(forms: LabelForms, bodies: Sequence[Mapping[str, Any]], tokens: PromptTokenizer) -> LabelAnswer:
-    """What the replies say, to the last bit as the live route has it. bodies : as `requests_on_labels` orders them
+def read_step(forms: LabelForms, start: Ids, body: Mapping[str, Any]) -> NextToken[int]:
+    """What a reply says of the token behind the beginning of a label, as the live route reads it.
 
     raises : ValueError and its like for what cannot be true of a reply
     """
-    replies = dict(zip(starts_of(forms), bodies, strict=True))
+    return ChosenIds().ask(lambda _, read: read(body), (), next_tokens(forms, start), 0)
 
-    def step(start: Ids) -> NextToken[int]:
-        return ChosenIds().ask(lambda _, read: read(replies[start]), (), next_tokens(forms, start), 0)
 
-    return known_from_ids(forms, step).answer(tokens.spell)
+def answer_on_labels(forms: LabelForms, steps: Sequence[NextToken[int]], tokens: PromptTokenizer) -> LabelAnswer:
+    """From all steps, in the order of `starts_of`; the answer of the live route to the last bit."""
+    behind = dict(zip(starts_of(forms), steps, strict=True))
+    return known_from_ids(forms, behind.__getitem__).answer(tokens.spell)
