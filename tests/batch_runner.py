@@ -1,6 +1,6 @@
 """A tiny `vllm run-batch`: answers a file of questions with a ModelServer, by the very code that answers live.
 
-    python -m tests.batch_runner IN.jsonl OUT.jsonl MODEL
+python -m tests.batch_runner IN.jsonl OUT.jsonl MODEL
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from .wires import WIRES
 
 MOST_LINES = 50_000  # of one file: what every service takes
 MOST_BYTES = 100_000_000
+_BREAKS = re.compile("[\x85\u2028\u2029]")  # which many a reader of lines takes for the end of one
 
 
 class QuestionFile:
@@ -144,7 +146,10 @@ class _Parts:
 
 
 def _encoded(line: Mapping[str, Any]) -> bytes:
-    return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+    if not text.isascii():
+        text = _BREAKS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return text.encode() + b"\n"
 
 
 @contextmanager
