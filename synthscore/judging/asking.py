@@ -12,7 +12,7 @@ A rung, a real candidate and a reference written by a person are all just texts:
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
@@ -79,6 +79,8 @@ class Verdicts:
         it was asked for, has the reference where the target was
     unreported : float64, shape (n_orders, n_pairs): the most by which a probability in `by_order` can be off for labels
         that a server did not report; 0 where all were, NaN where there is no answer
+    n_samples : float64, shape (n_orders, n_pairs): the answers in words that each order's verdict rests on, of two
+        questions the fewer; inf where probabilities are exact, NaN where there is no answer
     failures : pair index -> reason
     answers : what the engine answered; one row a question, all first questions in pair order, then all second ones
     asked : bool, shape (n_orders, n_pairs). What was not asked has no failure, and is NaN
@@ -92,6 +94,7 @@ class Verdicts:
     margin_high: FloatArray
     label_mass: FloatArray
     unreported: FloatArray
+    n_samples: FloatArray
     answers: LabelLogProbs
     signature: Signature
     failures: Mapping[int, str]
@@ -113,8 +116,9 @@ class Asking:
     protocol: ProtocolName = "compare"
     """compare: better, worse or similar; yes_no: better or not; yes_no_two_sided: and worse or not; choose: which"""
 
-    both_orders: bool = False
-    """ask about every pair in both orders, and take their mean: twice the questions, no position bias"""
+    both_orders: bool | None = None
+    """ask about every pair in both orders, and take their mean: twice the questions, no position bias (default: in one
+    order; of a judge that answers in words in both)"""
 
     prompts: str = "default"
     """template set: default, paper, or a folder with templates of your own"""
@@ -129,8 +133,8 @@ class Asking:
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
             raise unusable("protocol", self.protocol, f"one of {', '.join(PROTOCOLS)}")
-        if not isinstance(self.both_orders, bool):
-            raise unusable("both_orders", self.both_orders, "True or False")
+        if self.both_orders is not None and not isinstance(self.both_orders, bool):
+            raise unusable("both_orders", self.both_orders, "True, False or None")
         for name in ("min_mass", "max_unreported"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
@@ -144,6 +148,12 @@ class Asking:
     @property
     def n_orders(self) -> int:
         return 2 if self.both_orders else 1
+
+    def for_judge(self, engine: Engine) -> Asking:
+        """With both orders decided, where nobody has: in words two orders tell more than a second answer in one."""
+        if self.both_orders is not None:
+            return self
+        return replace(self, both_orders=capabilities_of(engine).answers == "words")
 
     @property
     def n_sides(self) -> int:
@@ -159,14 +169,15 @@ class Asking:
         self, engine: Engine, templates: Templates, *, on_ladders: bool = False, **parts: Hashable
     ) -> Signature:
         """What verdicts depend on; and further parts. on_ladders : as of `ask`"""
+        self = self.for_judge(engine)
         tau = ("rungs" if on_ladders else "1") if capabilities_of(engine).gives_rewards else ""
         orders = f"2,{mean_of_orders(engine)}" if self.both_orders else "1"
         return _sign(self, engine.signature, tau, orders, templates, **parts)
 
 
 def mean_of_orders(engine: Engine) -> OrdersMean:
-    """Log-odds, but of a judge whose answers are choices, which have none."""
-    return "probabilities" if capabilities_of(engine).answers == "choices" else "log-odds"
+    """Log-odds, but of a judge whose answers are choices or words, which have none."""
+    return "log-odds" if capabilities_of(engine).answers == "probabilities" else "probabilities"
 
 
 @lru_cache(64)  # of each batch of rows, and of each text that is asked for by itself, it is the same
@@ -223,7 +234,7 @@ class Inquiry:
         self.pairs = pairs
         self.engine = engine
         self.templates = templates
-        self.asking = asking
+        asking = self.asking = asking.for_judge(engine)
         self._on_ladders = on_ladders
         self._rewards: Rewards | None = None
         if capabilities_of(engine).gives_rewards:
@@ -324,6 +335,10 @@ class Inquiry:
         low, high = limits
         by_question = (asking.n_orders, asking.n_sides, n_pairs)
         unreported = read.answers.unreported.reshape(by_question).max(axis=1)
+        n_samples = read.answers.n_samples
+        if n_samples is None:
+            n_samples = np.full(len(read.answers), np.inf)
+        n_samples = n_samples.reshape(by_question).min(axis=1)
         return Verdicts(
             better=better,
             worse=worse,
@@ -333,6 +348,7 @@ class Inquiry:
             by_order=read.by_order,
             label_mass=read.answers.label_mass.reshape(by_question).min(axis=(0, 1)),
             unreported=np.where(np.isnan(read.by_order[..., 0]), np.nan, unreported),
+            n_samples=np.where(np.isnan(read.by_order[..., 0]), np.nan, n_samples),
             answers=read.answers,
             signature=self.signature,
             failures=reasons | together,

@@ -133,7 +133,7 @@ class Anchored(Scoring):
         self, texts: Mapping[int, OnLadder], pairs: list[Pair], attribute: str, asking: Asking
     ) -> list[LengthGroup]:
         """The texts by length of ladder; the pairs among rungs are added to those of texts and rungs."""
-        return grouped(texts, pairs, attribute, self.known, asking.both_orders)
+        return grouped(texts, pairs, attribute, self.known, asking.n_orders == 2)
 
     def score(self, plan: LadderPlan, progress: Progress | None) -> tuple[dict[int, Score], Scales]:
         parts = dict(plan.signature.parts)
