@@ -94,8 +94,8 @@ def add_answers(
 
     served_as : the name by which replies name the model, where that is another than was asked for
     tokenizer : instead of the one that a manifest names
-    raises : InputError for a file that cannot be read, or is no manifest; EngineError where a tokenizer is not the one
-        that the questions were made with; StoreError
+    raises : InputError for a file that cannot be read, or is no manifest, or a tokenizer that is not the one that the
+        questions were made with; StoreError
     warns : of what cannot be read of a manifest, and of replies by several models' names
     """
     if not manifests:
@@ -162,7 +162,7 @@ class _Judge:
             date = datetime.strptime(printed, "%d %b %Y").strftime("%Y-%m-%d") if printed else None
             engine = BatchEngine(self.asked.model, wire=self.asked.wire, tokenizer=self._named or None, date=date)
             if str(engine.signature) != self.asked.signature or engine.tokens is None:
-                raise EngineError(
+                raise InputError(
                     f"the tokenizer {self._named!r} makes the judge {engine.signature} of the questions, and the "
                     f"manifest {self.manifest.path} is of {self.asked.signature}. Name the right one with --tokenizer"
                 )

@@ -87,6 +87,8 @@ class BatchEngine:
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(
+            judges=self.tokens is not None,
+            reasons=True,  # nobody knows
             served=True,
             tokenizer=self.tokens,
             description=f"asked through files alone, which {self.wire.name} reads (docs/batches.md)",

@@ -15,8 +15,9 @@ from ..servers.routes import SOFTWARE
 from ..tokens import PromptTokenizer
 from .exact import requests_on_labels
 
-BUDGET = 4096
-"""Tokens of an answer in words, thinking included; a smaller limit cuts off a model that thinks first."""
+THINKING = 4096
+"""Tokens that a text may have besides its own, of a service that counts those in which a model thinks first. (What an
+answer in words may have says its question: engines/words.py.)"""
 
 Body = dict[str, Any]
 
@@ -73,7 +74,7 @@ class OpenAI(Wire):
         body: Body = {
             "model": model,
             "messages": _messages(question),
-            "max_completion_tokens": _budget(question, sampling) if question.labels else _thinking(sampling),
+            "max_completion_tokens": sampling.max_new_tokens if question.labels else _thinking(sampling),
         }
         if question.labels:
             described = {"name": "verdict", "strict": True, "schema": label_schema(question.labels)}
@@ -103,7 +104,7 @@ class VLLM(OpenAI):
         body: Body = {
             "model": model,
             "messages": _messages(question),
-            "max_tokens": _budget(question, sampling) if question.labels else sampling.max_new_tokens,
+            "max_tokens": sampling.max_new_tokens,
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             "seed": question.seed % 2**31,
@@ -123,7 +124,7 @@ class Anthropic(Wire):
     def body(self, question: Question, sampling: Sampling, model: str) -> Body:
         body: Body = {
             "model": model,
-            "max_tokens": _budget(question, sampling) if question.labels else _thinking(sampling),
+            "max_tokens": sampling.max_new_tokens if question.labels else _thinking(sampling),
             "messages": _messages(question),
         }
         if question.labels:
@@ -143,7 +144,7 @@ class Gemini(Wire):
 
     def body(self, question: Question, sampling: Sampling, model: str) -> Body:
         config: Body = {
-            "max_output_tokens": _budget(question, sampling) if question.labels else _thinking(sampling),
+            "max_output_tokens": sampling.max_new_tokens if question.labels else _thinking(sampling),
         }
         if question.labels:
             config["response_mime_type"] = "text/x.enum"
@@ -173,10 +174,6 @@ def _messages(question: Question) -> list[Body]:
     return [{"role": "user", "content": question.prompt.text}]
 
 
-def _budget(question: Question, sampling: Sampling) -> int:
-    return max(sampling.max_new_tokens, BUDGET)
-
-
 def _thinking(sampling: Sampling) -> int:
     """Of a text by a service that counts what a model thinks into its limit."""
-    return sampling.max_new_tokens + BUDGET
+    return sampling.max_new_tokens + THINKING

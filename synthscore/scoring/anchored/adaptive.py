@@ -20,8 +20,8 @@ from .scale import Scale
 
 Ask = Callable[[IntArray, IntArray, BoolArray], FloatArray]
 """target, level (1..N), swapped (as in Verdict), each of shape (n,) -> better, worse, similar of the target, shape
-(n, 3), which sum to 1 (`three_way`); a row of NaN where there is no answer, of inf where it will come later. Questions are
-sorted by context, level, order, so that what prompts share lies together."""
+(n, 3), which sum to 1 (`three_way`); a row of NaN where there is no answer, of inf where it will come later. Questions
+are sorted by context, level, order, so that what prompts share lies together."""
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
