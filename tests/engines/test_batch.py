@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading
 from dataclasses import replace
 
 import pytest
@@ -19,6 +20,7 @@ from synthscore.store.file import Store
 from tests.batch_lines import body_of, failed, id_of, lines_of, result
 from tests.batch_runner import run_batch
 from tests.model_server import ModelServer
+from tests.models import save_without_thinking
 
 TEXTS = [Question(Prompt(f"Write text {n}, please: é \u2028 <end>"), (), Sampling(40), seed=n) for n in range(5)]
 WORDS = [Question(Prompt("Which?\n\nA or B"), ("Better", "Worse"), Sampling(64), seed=n) for n in range(3)]
@@ -257,19 +259,7 @@ def test_a_strangers_or_damaged_manifest_gives_no_wrong_row(tmp_path):
 
 @pytest.fixture(scope="module")
 def single(tmp_path_factory):
-    """A model whose chat template has no block of thinking, so that an answer that has begun can go on."""
-    from tests.models import CHATML, save_model
-
-    folder = tmp_path_factory.mktemp("single") / "tiny"
-    save_model(folder)
-    for path in folder.iterdir():
-        if path.name in ("chat_template.jinja", "tokenizer_config.json"):
-            text = path.read_text("utf-8")
-            path.write_text(
-                text.replace("<think>\n\n</think>\n\n", "").replace(r"<think>\n\n</think>\n\n", ""), "utf-8"
-            )
-    assert "<think>" in CHATML
-    return str(folder)
+    return save_without_thinking(tmp_path_factory.mktemp("single") / "tiny")
 
 
 ASKED = [Question(Prompt(f"Is it {word}?", n_shared=3), LABELS) for word in ("good", "bad", "é", "1 < 2")]
@@ -278,8 +268,6 @@ ASKED += [Question(Prompt("Which summary?"), labels) for labels in (("Better", "
 
 def test_exact_labels_from_a_file_are_those_of_the_live_route_to_the_last_bit(tmp_path, single):
     server = ModelServer(open_engine(single), single)
-    import threading
-
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     live = open_engine(server.url, method="ids", tokenizer=single).answer(ASKED).rows
