@@ -57,7 +57,9 @@ class QuestionFile:
             for key, (question, bodies) in questions.items()
         )
         spool = self._opened()
+        spool.execute("BEGIN")
         self.n += spool.executemany("INSERT OR IGNORE INTO spool VALUES (?, ?, ?, ?)", rows).rowcount
+        spool.execute("COMMIT")
 
     def _lines(self, key: bytes, bodies: Sequence[Mapping[str, Any]]) -> bytes:
         assert self._asked is not None
