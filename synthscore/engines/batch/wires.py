@@ -147,8 +147,9 @@ class Gemini(Wire):
             "max_output_tokens": sampling.max_new_tokens if question.labels else _thinking(sampling),
         }
         if question.labels:
-            config["response_mime_type"] = "text/x.enum"
-            config["response_schema"] = {"type": "STRING", "enum": list(question.labels)}
+            config["response_mime_type"] = "application/json"
+            verdict = {"type": "STRING", "enum": list(question.labels)}
+            config["response_schema"] = {"type": "OBJECT", "properties": {"verdict": verdict}, "required": ["verdict"]}
         contents = [{"role": "user", "parts": [{"text": question.prompt.text}]}]
         return {"contents": contents, "generation_config": config}
 
