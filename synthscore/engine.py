@@ -184,7 +184,7 @@ class Question:
     """What was asked: a prompt, and which labels to judge, or how to write and from which seed, or what to read.
 
     labels, with sampling : a text that is to end in one of these labels, one of the samples of a judge that answers in
-        words (engines/words.py); its seed is the number of the sample
+        words (engines/words.py), each with a seed of its own
     ordered : the labels are texts that describe levels, worst first, to a model that decides (Capabilities.decides)
     """
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
@@ -25,7 +26,8 @@ from ...io.fields import parse_json
 from ...signature import Signature
 from ...store.engine import look_up, stored_value
 from ...store.file import Store, Stored
-from ..tokens import PromptTokenizer
+from ..servers.steps import NextToken
+from ..tokens import Ids, LabelForms, PromptTokenizer
 from .engine import BatchEngine
 from .exact import answer_on_labels, read_step, starts_of
 from .manifest import Chunk, Manifest
@@ -160,7 +162,15 @@ class _Judge:
         if self._tokens is None:
             printed = Signature.parse(self.asked.signature).part("date_string")
             date = datetime.strptime(printed, "%d %b %Y").strftime("%Y-%m-%d") if printed else None
-            engine = BatchEngine(self.asked.model, wire=self.asked.wire, tokenizer=self._named or None, date=date)
+            signed = Signature.parse(self.asked.signature)
+            engine = BatchEngine(
+                self.asked.model,
+                wire=self.asked.wire,
+                tokenizer=self._named or None,
+                date=date,
+                thinking=bool(signed.part("thinking")),
+                reasoning_effort=signed.part("effort"),
+            )
             if str(engine.signature) != self.asked.signature or engine.tokens is None:
                 raise InputError(
                     f"the tokenizer {self._named!r} makes the judge {engine.signature} of the questions, and the "
@@ -282,7 +292,11 @@ def _requests(question: Question, judge: _Judge) -> list[Callable[[Shape, Any], 
     if question.kind != "labels":
         raise EngineError("a file cannot ask how probable a given text is")
     _, forms = judge.tokens.question(question.prompt, question.labels)
-    return [lambda _, body, start=start: read_step(forms, start, body) for start in starts_of(forms)]
+    return [partial(_step, forms, start) for start in starts_of(forms)]
+
+
+def _step(forms: LabelForms, start: Ids, _: Shape, body: Any) -> NextToken[int]:
+    return read_step(forms, start, body)
 
 
 def _on_labels(question: Question, judge: _Judge, steps: Mapping[int, Any]) -> LabelAnswer:

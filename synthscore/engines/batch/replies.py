@@ -51,8 +51,8 @@ def read_reply(row: object) -> Reply:
 
 def _of_openai(stem: str, part: int, row: Row) -> Reply:
     error = row.get("error")
-    response = row.get("response") if error else row["response"]
-    body = (response or {}).get("body")
+    response: Any = row.get("response") if error else row["response"]
+    body: Any = (response or {}).get("body")
     error = error or (body or {}).get("error")
     if error or response is None or response.get("status_code", 200) != 200:
         return Reply(stem, part, "openai", error=_words(error or response))
@@ -124,7 +124,7 @@ _GEMINI: Mapping[str, Reason] = {
 def _gemini_text(body: Row) -> tuple[str, Reason, int]:
     usage = _either(body, "usageMetadata", "usage_metadata", {})
     n_tokens = whole(_either(usage, "candidatesTokenCount", "candidates_token_count", 0))
-    candidates = body.get("candidates") or ()
+    candidates = list(body.get("candidates") or ())
     if not candidates and _either(body, "promptFeedback", "prompt_feedback", None):
         return "", "refusal", n_tokens
     (candidate,) = candidates

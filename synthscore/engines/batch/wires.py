@@ -6,12 +6,13 @@ A service that is new is a class more in WIRES. What each form is, and where it 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ...engine import Question, Sampling
 from ...errors import EngineError
-from ..servers.routes import SOFTWARE
+from ..servers.routes import SOFTWARE, constraint, schema
 from ..tokens import PromptTokenizer
 from .exact import requests_on_labels
 
@@ -22,24 +23,39 @@ answer in words may have says its question: engines/words.py.)"""
 Body = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class How:
+    """What of requests is the same for all questions.
+
+    model : as the service knows it. tokens : of the model, to ask for the probabilities of labels
+    template : what the service's chat template is given. thinking : whether that lets the model think
+    effort : of reasoning; "": as the service has it
+    """
+
+    model: str
+    tokens: PromptTokenizer | None = None
+    template: Mapping[str, str] = field(default_factory=dict)
+    thinking: bool = False
+    effort: str = ""
+
+
 class Wire(ABC):
     """A form of files.
 
     name : in options and signatures
     key : the field that holds the id of a line
     exact : it can ask for the probabilities of labels, given the model's tokenizer
+    takes : those of `thinking` and `effort` that it can say
     """
 
     name: ClassVar[str]
     key: ClassVar[str] = "custom_id"
     exact: ClassVar[bool] = False
+    takes: ClassVar[tuple[str, ...]] = ()
 
-    def requests(
-        self, question: Question, model: str, tokens: PromptTokenizer | None, template: Mapping[str, str]
-    ) -> list[Body]:
+    def requests(self, question: Question, how: How) -> list[Body]:
         """One body for each request that the question takes.
 
-        template : what the service's chat template is given
         raises : EngineError for a question that cannot be asked so; LabelError; PromptTooLongError
         """
         if question.continuation is not None:
@@ -54,14 +70,14 @@ class Wire(ABC):
                 f"questions for {self.name} cannot begin the answer, here with {question.prompt.prefill!r:.60}. "
                 "Take a template set without that"
             )
-        return [self.body(question, question.sampling, model)]
+        return [self.body(question, question.sampling, how)]
 
     @abstractmethod
-    def body(self, question: Question, sampling: Sampling, model: str) -> Body:
+    def body(self, question: Question, sampling: Sampling, how: How) -> Body:
         """Of a question that is answered by a text."""
 
     @abstractmethod
-    def line(self, line_id: str, body: Body) -> Mapping[str, Any]:
+    def line(self, line_id: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """A request as a line of a file."""
 
 
@@ -69,19 +85,19 @@ class OpenAI(Wire):
     """OpenAI's, which Azure, Together, Groq and others take as well; Mistral takes no more of it than it needs."""
 
     name = "openai"
+    takes: ClassVar[tuple[str, ...]] = ("effort",)
 
-    def body(self, question: Question, sampling: Sampling, model: str) -> Body:
+    def body(self, question: Question, sampling: Sampling, how: How) -> Body:
         body: Body = {
-            "model": model,
+            "model": how.model,
             "messages": _messages(question),
             "max_completion_tokens": sampling.max_new_tokens if question.labels else _thinking(sampling),
         }
         if question.labels:
-            described = {"name": "verdict", "strict": True, "schema": label_schema(question.labels)}
-            body["response_format"] = {"type": "json_schema", "json_schema": described}
-        return body
+            body |= constraint("response_format", question.labels)
+        return body | ({"reasoning_effort": how.effort} if how.effort else {})
 
-    def line(self, line_id: str, body: Body) -> Mapping[str, Any]:
+    def line(self, line_id: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         return {self.key: line_id, "method": "POST", "url": "/v1/chat/completions", "body": body}
 
 
@@ -90,19 +106,17 @@ class VLLM(OpenAI):
 
     name = "vllm"
     exact = True
+    takes = ("thinking", "effort")
 
-    def requests(
-        self, question: Question, model: str, tokens: PromptTokenizer | None, template: Mapping[str, str]
-    ) -> list[Body]:
-        chat = {"chat_template_kwargs": {**SOFTWARE["vllm"].chat["chat_template_kwargs"], **template}}
-        if question.sampling is None and question.continuation is None and tokens is not None:
-            how = {"model": model, **chat}
-            return requests_on_labels(question.prompt, question.labels, tokens, how)
-        return [body | chat for body in super().requests(question, model, tokens, template)]
+    def requests(self, question: Question, how: How) -> list[Body]:
+        chat = {"chat_template_kwargs": {"enable_thinking": how.thinking, **how.template}}
+        if question.sampling is None and question.continuation is None and how.tokens is not None:
+            return requests_on_labels(question.prompt, question.labels, how.tokens, {"model": how.model, **chat})
+        return [body | chat for body in super().requests(question, how)]
 
-    def body(self, question: Question, sampling: Sampling, model: str) -> Body:
+    def body(self, question: Question, sampling: Sampling, how: How) -> Body:
         body: Body = {
-            "model": model,
+            "model": how.model,
             "messages": _messages(question),
             "max_tokens": sampling.max_new_tokens,
             "temperature": sampling.temperature,
@@ -111,8 +125,8 @@ class VLLM(OpenAI):
             **({"stop": list(sampling.stop)} if sampling.stop else {}),
             **SOFTWARE["vllm"].writes,
         }
-        if question.labels:
-            body["structured_outputs"] = {"choice": list(question.labels)}
+        if question.labels and not how.thinking:  # it would hold for what is thought, too
+            body |= constraint(SOFTWARE["vllm"].constrains, question.labels)
         return body
 
 
@@ -120,19 +134,20 @@ class Anthropic(Wire):
     """Anthropic's Message Batches."""
 
     name = "anthropic"
+    takes = ("effort",)
 
-    def body(self, question: Question, sampling: Sampling, model: str) -> Body:
+    def body(self, question: Question, sampling: Sampling, how: How) -> Body:
         body: Body = {
-            "model": model,
+            "model": how.model,
             "max_tokens": sampling.max_new_tokens if question.labels else _thinking(sampling),
             "messages": _messages(question),
         }
+        config: Body = {"effort": how.effort} if how.effort else {}
         if question.labels:
-            described = {"type": "json_schema", "schema": label_schema(question.labels)}
-            body["output_config"] = {"format": described}
-        return body
+            config["format"] = {"type": "json_schema", "schema": schema(question.labels)}
+        return body | ({"output_config": config} if config else {})
 
-    def line(self, line_id: str, body: Body) -> Mapping[str, Any]:
+    def line(self, line_id: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         return {self.key: line_id, "params": body}
 
 
@@ -142,7 +157,7 @@ class Gemini(Wire):
     name = "gemini"
     key = "key"
 
-    def body(self, question: Question, sampling: Sampling, model: str) -> Body:
+    def body(self, question: Question, sampling: Sampling, how: How) -> Body:
         config: Body = {
             "max_output_tokens": sampling.max_new_tokens if question.labels else _thinking(sampling),
         }
@@ -153,22 +168,11 @@ class Gemini(Wire):
         contents = [{"role": "user", "parts": [{"text": question.prompt.text}]}]
         return {"contents": contents, "generation_config": config}
 
-    def line(self, line_id: str, body: Body) -> Mapping[str, Any]:
+    def line(self, line_id: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         return {self.key: line_id, "request": body}
 
 
 WIRES: Mapping[str, Wire] = {wire.name: wire for wire in (OpenAI(), Anthropic(), Gemini(), VLLM())}
-
-
-def label_schema(labels: Sequence[str]) -> Body:
-    """JSON Schema of an answer that is one of the labels; the root has to be an object."""
-    verdict = {"type": "string", "enum": list(labels)}
-    return {
-        "type": "object",
-        "properties": {"verdict": verdict},
-        "required": ["verdict"],
-        "additionalProperties": False,
-    }
 
 
 def _messages(question: Question) -> list[Body]:

@@ -131,7 +131,7 @@ def ask_in_rounds(
         rung = rung[sort]
         order = order[sort]
         answers = ask(target, rung + 1, order == 1)
-        waits = np.isposinf(answers).any(axis=1)  # its next question depends on this answer
+        waits = np.isinf(answers[:, 0])  # its next question depends on this answer
         probs[target, order, rung] = np.where(waits[:, None], np.nan, answers)
         left[target, order, rung] = False
         left[target[waits]] = False
