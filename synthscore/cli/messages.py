@@ -5,18 +5,20 @@ from __future__ import annotations
 import logging
 import math
 import re
+import shutil
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from ..errors import InputError, Reasons, SynthscoreError
+from ..errors import InputError, Reasons, SynthscoreError, Unasked
 from ..signature import Signature
 
 if TYPE_CHECKING:
@@ -105,6 +107,25 @@ def _cell(value: object) -> str:
 
 
 # ------------------------------------------------------------------------------------------------- stderr
+
+
+@contextmanager
+def held_stdout() -> Iterator[None]:
+    """What is written to stdout inside comes out at the end; nothing of it where questions are unasked."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8", newline="") as held:
+        unasked = False
+        try:
+            with redirect_stdout(held):
+                yield
+        except Unasked:
+            unasked = True
+            raise
+        finally:
+            held.seek(0)
+            if not unasked:
+                shutil.copyfileobj(held, sys.stdout)
+                sys.stdout.flush()
+
 
 MANY = 1000  # questions: before more, what they take is said
 

@@ -112,6 +112,8 @@ def ask_adaptively(
     if first:
         orders = [False, True][: asking.n_orders]
         inquiry.ask(np.tile(first, len(orders)), np.repeat(orders, len(first)), progress)
+        if inquiry.postponed(np.array(first)).any():  # the scale depends on them, and on it which questions come next
+            return met
     verdicts = inquiry.verdicts()
     for group in rising:
         n = group.n_rungs
@@ -127,7 +129,9 @@ def ask_adaptively(
             threshold = rescaled(stop.threshold, int(scale_of[block[0]]), n)
 
             def ask(target: IntArray, level: IntArray, swapped: BoolArray, own: IntArray = own) -> FloatArray:
-                return three_way(inquiry.ask(own[target, level - 1], swapped, progress), asking.protocol)
+                pair = own[target, level - 1]
+                found = three_way(inquiry.ask(pair, swapped, progress), asking.protocol)
+                return np.where(inquiry.postponed(pair)[:, None], np.inf, found)
 
             with together():
                 rounds = ask_in_rounds(
