@@ -7,6 +7,7 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -346,17 +347,34 @@ class RecordedEngine:
 class QuestionCounter(EngineAround):
     """An engine in the place of another, that counts what it is asked and answers nothing.
 
+    front : the engine that is asked in the place of the one that it was made of (`replacing`)
+    n_samples : questions that `front` makes of one on labels
     n_questions : asked for, equal ones each time
     pace : questions a second, as this engine's answers in the store came; None where that is not known
     """
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
+        self.front: Engine = self
+        self.n_samples = 1
         self.pace: float | None = None
         self.n_questions = self._n_counted = self._n_new = self._n_characters = 0
         self._n_tokens = self._n_read = 0  # tokens, and characters of the prompts that were tokenised
         self._distinct: set[bytes] = set()
         self._new: set[bytes] = set()
+
+    @classmethod
+    def replacing(cls, engine: Engine) -> QuestionCounter:
+        """One in the place of the engine that stores answers, or else of the innermost: those around it, which make
+        other questions of what they are asked, go on doing so."""
+        if not isinstance(engine, EngineAround) or isinstance(engine, StoredEngine):
+            return cls(engine)
+        plan = cls.replacing(engine.engine)
+        front = copy(engine)
+        front.engine = plan.front
+        plan.front = front
+        plan.n_samples *= getattr(engine, "n_votes", 1)
+        return plan
 
     def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
         """An EngineError for each."""
