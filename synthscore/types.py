@@ -196,13 +196,17 @@ class Rung:
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """Texts of rising quality for one context and attribute, worst first: two or more, all different."""
+    """Texts of rising quality for one context and attribute, worst first: two or more, all different.
+
+    shared : texts of every context are compared with it, not only those of its own
+    """
 
     context_id: str
     task: str
     attribute: str
     rungs: tuple[Rung, ...]
     context: Context | None = None  # carried along in releases, so that scoring needs no second file
+    shared: bool = False
 
     def __post_init__(self) -> None:
         name = f"ladder {self.context_id}/{self.attribute}"

@@ -83,6 +83,9 @@ class EvaluatedMethods:
     "the ladders, folder or hub id"
     revision: str | None = None
     "commit, tag or branch of a hub dataset"
+    ladder: str | None = None
+    """id of the context whose ladder methods with ladders=shared, or that say nothing of ladders, compare all texts
+    with"""
     prompts: str = "default"
     "template set, or a folder of your own"
 
@@ -105,6 +108,7 @@ class EvaluatedMethods:
         ladders = None
         if self.references:
             ladders = References.load(self.references, revision=self.revision)
+            ladders = ladders if self.ladder is None else ladders.share(self.ladder)
         return Tools(references=ladders, asking=Asking(prompts=self.prompts))
 
 
@@ -282,6 +286,8 @@ def _refuse_contradictions(
         raise UsageError(
             "--references does nothing: none of the methods uses ladders. Leave it out, or name one that does"
         )
+    if methods.ladder and not methods.references:
+        raise UsageError(f"--ladder {methods.ladder} names one of --references, and there are none. Name them, too")
     if climbing and not methods.references:
         raise UsageError(f"{', '.join(climbing)} needs ladders. Name them: --references FOLDER")
     if methods.prompts != "default" and not asking:

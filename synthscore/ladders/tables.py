@@ -134,13 +134,14 @@ class RowRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClosedLadder:
-    """What the index knows of a ladder whose texts are still in its file. runs : its rows there"""
+    """What the index knows of a ladder whose texts are still in its file. runs : its rows there. shared : as Ladder's"""
 
     task: str
     context_id: str
     attribute: str
     file: LadderFile = field(repr=False)
     runs: Sequence[RowRun] = field(repr=False)
+    shared: bool = False
 
     @property
     def n_rungs(self) -> int:
@@ -160,8 +161,11 @@ def read_index(file: LadderFile) -> list[ClosedLadder]:
             source=file.name,
         )
     runs: dict[Key, tuple[RowRun, ...]] = {}
+    shared: set[Key] = set()
+    has_marks = "shared" in file.columns  # files of earlier versions have no such column
     for group in range(file.n_groups):
-        table = file.read_group(group, INDEXED)
+        table = file.read_group(group, [*INDEXED, "shared"] if has_marks else INDEXED)
+        marks = table.column("shared").to_pylist() if has_marks else [False] * table.num_rows
         columns = [table.column(name).to_pylist() for name in INDEXED]
         for row, (task, context_id, attribute, level) in enumerate(zip(*columns, strict=True)):
             names = (task, context_id, attribute)
@@ -173,12 +177,20 @@ def read_index(file: LadderFile) -> list[ClosedLadder]:
                     source=file.name,
                 )
             key = sys.intern(task), context_id, sys.intern(attribute)
+            if marks[row] not in (None, False, True):
+                raise ReferencesError(
+                    f"cannot load {file.name}: ladder {'/'.join(key)}: shared is {marks[row]!r:.40}, expected true or "
+                    "false. Make or download it again",
+                    source=file.name,
+                )
+            if marks[row]:
+                shared.add(key)
             *before, last = runs.get(key) or (RowRun(group, row, row),)
             if (last.group, last.end) == (group, row):
                 runs[key] = (*before, last._replace(end=row + 1))
             else:
                 runs[key] = (*before, last, RowRun(group, row, row + 1))
-    return [ClosedLadder(*key, file, ladder_runs) for key, ladder_runs in runs.items()]
+    return [ClosedLadder(*key, file, ladder_runs, key in shared) for key, ladder_runs in runs.items()]
 
 
 # ------------------------------------------------------------------------------------------------- ladders
@@ -192,7 +204,7 @@ def read_ladder(ladder: ClosedLadder) -> Ladder:
         table = _read_group(ladder.file, run.group)
         rows += table.slice(run.first, run.end - run.first).to_pylist()
     try:
-        return rows_ladder(key_of(ladder), rows)
+        return rows_ladder(key_of(ladder), rows, ladder.shared)
     except ReferencesError as error:
         name = ladder.file.name
         raise ReferencesError(f"cannot load {name}: ladder {error}", source=name) from error
@@ -203,7 +215,7 @@ def _read_group(file: LadderFile, group: int) -> Any:
     return file.read_group(group)
 
 
-def rows_ladder(key: Key, rows: list[dict[str, Any]]) -> Ladder:
+def rows_ladder(key: Key, rows: list[dict[str, Any]], shared: bool = False) -> Ladder:
     """One ladder; sorts its rows. raises : ReferencesError, with its name"""
     task, context_id, attribute = key
     context = None
@@ -214,7 +226,7 @@ def rows_ladder(key: Key, rows: list[dict[str, Any]]) -> Ladder:
             _require_hash(first, "context")
             references = tuple(first.get("references") or ())
             context = _shared_context(context_id, first["context"], first.get("facts") or "", references)
-        return Ladder(context_id, task, attribute, tuple(map(_rung, rows)), context)
+        return Ladder(context_id, task, attribute, tuple(map(_rung, rows)), context, shared)
     except (LadderError, InputError, ValueError, TypeError, AttributeError) as error:
         raise ReferencesError(f"{'/'.join(key)}: {error}") from error
 

@@ -31,7 +31,7 @@ from ..engine import (
 )
 from ..errors import EngineError
 from ..signature import Signature, text_hash
-from ..types import FloatArray, Ladder, Score
+from ..types import Context, FloatArray, Ladder, Score
 from .file import VERDICTS, Store, Stored
 
 _ROUNDING = 1e-9  # of a probability that was normalised in float64
@@ -135,11 +135,8 @@ class StoredVerdicts:
     def __init__(self, store: Store, engine: Signature, asked: str) -> None:
         self.store, self.engine, self.asked = store, str(engine), asked
 
-    def begun(self, ladder: Ladder) -> Any:
-        """A hash of all that the verdicts depend on but the text, for `key`. None for a ladder without its context."""
-        if ladder.context is None:
-            return None
-        context = ladder.context
+    def begun(self, ladder: Ladder, context: Context) -> Any:
+        """A hash of all that the verdicts depend on but the text, for `key`. context : that the text was written for"""
         parts = (self.asked, ladder.task, ladder.attribute, context.text, context.facts, ladder.hash)
         return hashlib.sha256(text_hash(VERDICTS, self.engine, *parts).encode())
 
