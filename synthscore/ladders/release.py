@@ -23,8 +23,8 @@ Key = tuple[str, str, str]  # task, context id, attribute
 
 COLUMNS: dict[str, type] = {
     "release": str, "task": str, "context_id": str, "context": str, "facts": str, "references": list,
-    "context_sha256": str, "attribute": str, "shared": bool, "n_rungs": int, "level": int, "fraction": float, "text": str,
-    "text_sha256": str, "parents": list, "status": str, "reason": str,
+    "context_sha256": str, "attribute": str, "shared": bool, "n_rungs": int, "level": int, "fraction": float,
+    "text": str, "text_sha256": str, "parents": list, "status": str, "reason": str,
 }  # fmt: skip
 PROVENANCE: dict[str, type] = {  # the keys of a rung's provenance that have a column; all others are in `extra`
     "writer": str, "model": str, "templates": str, "template": str, "template_hash": str, "prompt_sha256": str,

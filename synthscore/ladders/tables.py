@@ -134,7 +134,10 @@ class RowRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClosedLadder:
-    """What the index knows of a ladder whose texts are still in its file. runs : its rows there. shared : as Ladder's"""
+    """What the index knows of a ladder whose texts are still in its file.
+
+    runs : its rows there. shared : as Ladder's
+    """
 
     task: str
     context_id: str

@@ -22,7 +22,6 @@ from ..types import Context, FloatArray, Ladder, Score, Target, Verdict, same_co
 from .method import ChosenLadder, Limits, Method, MethodError, MethodPlan, ScoreKind, Texts, Tools
 from .whole import WholeTexts
 
-
 LadderChoice = Literal["own", "foreign", "shared"]
 """Which ladder a text is compared with: that of its own context; another context's, as a control (References.foreign);
 or the one that all texts share (References.share)."""
