@@ -59,6 +59,10 @@ class OnLadder:
         return self.item.require_target()
 
     @property
+    def chosen(self) -> ChosenLadder:
+        return ChosenLadder(self.ladder, self.context)
+
+    @property
     def levels(self) -> list[int]:
         """Of the rungs that have a text, 1..N; as `pairs`."""
         return [rung.level for rung in self.ladder.usable]
@@ -274,8 +278,7 @@ class LadderPlan(MethodPlan):
         if self.scales:
             self.signature = self.signature.with_(scoring=self.scoring.name_with(self.scales))
         if self.whole is not None:
-            kept = {i: (text.item, ChosenLadder(text.ladder, text.context)) for i, text in self.on_ladders.items()}
-            self.whole.keep(kept, found)
+            self.whole.keep({i: (text.item, text.chosen) for i, text in self.on_ladders.items()}, found)
         self.scores |= found
         return [self.scores[index] for index in range(len(self.scores))]
 

@@ -1,7 +1,9 @@
 """What ladders are worth: rows, figures, what cannot be measured, and the table made again from stored answers."""
 
 import json
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from tests.evaluation.test_agreement import BENCHMARKS
 from tests.fakes import FakeEngine
 from tests.scoring.test_scorer import quality
 
+DATA = Path(__file__).parents[1] / "data"
 CONTEXTS = [f"c{k}" for k in range(6)]
 
 
@@ -134,3 +137,19 @@ def test_the_command_says_why_cells_are_empty_and_takes_the_contexts_of_generate
     assert "16 texts of 1 contexts" in printed
     assert (tmp_path / "evidence.md").read_text() == printed
     assert json.loads((tmp_path / "evidence.json").read_text())["confidence"] == 0.9
+
+
+@pytest.mark.skipif(not BENCHMARKS.exists(), reason="the benchmarks' texts are not in this repository")
+def test_a_table_of_real_texts_is_made_again_to_the_last_bit_from_stored_answers(tmp_path, capsys):
+    """nano on three articles, curated rungs. To record it anew, after a change of prompts or of the curated ladders:
+
+    python -m papers evidence --data BENCHMARKS --benchmark summeval -m nano --limit 3 --attribute coherence \
+        --method ladder --answers tests/data/evidence_nano.sqlite -o OUT    # and OUT/evidence.json
+    """
+    store = tmp_path / "answers.sqlite"
+    shutil.copy(DATA / "evidence_nano.sqlite", store)
+    argv = ["evidence", "--data", str(BENCHMARKS), "--benchmark", "summeval", "-m", f"recorded:{store}"]
+    argv += ["--limit", "3", "--attribute", "coherence", "--method", "ladder", "-o", str(tmp_path)]
+    assert main(argv) == 0
+    capsys.readouterr()
+    assert (tmp_path / "evidence.json").read_bytes() == (DATA / "evidence_nano.json").read_bytes()
