@@ -74,6 +74,8 @@ class LabelLogProbs:
     floors : float64, shape of log_probs, or None; the least that a censored label can be, -inf (and None): not known
     mass_reported : False where log_probs are normalised over the labels, because a judge that chooses among given
         options does not report what else it would say
+    n_samples : float64, shape (n_prompts,), or None where all is exact: log_probs are of the frequencies of labels
+        among so many answers in words; inf where they are exact, NaN in rows that failed
     """
 
     labels: tuple[str, ...]
@@ -85,6 +87,7 @@ class LabelLogProbs:
     censored: BoolArray | None = None
     floors: FloatArray | None = None
     mass_reported: bool = True
+    n_samples: FloatArray | None = None
 
     def __post_init__(self) -> None:
         rows = np.flatnonzero(np.isnan(self.log_probs).any(axis=1))
@@ -144,10 +147,14 @@ class LabelLogProbs:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One text that a model wrote. finish_reason: "stop" (it ended by itself) or "length" (it was cut)."""
+    """One text that a model wrote.
+
+    finish_reason : "stop" (it ended by itself), "length" (it was cut), or, of a question that wants a label in words,
+        "refusal" (the model or its provider refused); a refusal of another text is an EngineError
+    """
 
     text: str
-    finish_reason: Literal["stop", "length"]
+    finish_reason: Literal["stop", "length", "refusal"]
     n_tokens: int
 
 
@@ -176,6 +183,8 @@ class Sampling:
 class Question:
     """What was asked: a prompt, and which labels to judge, or how to write and from which seed, or what to read.
 
+    labels, with sampling : a text that is to end in one of these labels, one of the samples of a judge that answers in
+        words (engines/words.py), each with a seed of its own
     ordered : the labels are texts that describe levels, worst first, to a model that decides (Capabilities.decides)
     """
 
@@ -198,7 +207,8 @@ class Question:
         if self.sampling is not None:
             sampling = self.sampling
             numbers = (sampling.max_new_tokens, sampling.temperature, sampling.top_p)
-            how = (*map(repr, numbers), str(self.seed), *sampling.stop)
+            in_words = ("labels", *self.labels) if self.labels else ()
+            how = (*map(repr, numbers), str(self.seed), *sampling.stop, *in_words)
         if self.continuation is not None:
             how = (self.continuation,)
         return bytes.fromhex(text_hash(self.kind, engine, self.prompt.text, self.prompt.prefill, *how))
@@ -209,12 +219,16 @@ Progress = Callable[[int], None]
 
 
 class LabelAnswer(NamedTuple):
-    """How probable each label is as the answer to one prompt: a row of LabelLogProbs, which says what the parts are."""
+    """How probable each label is as the answer to one prompt: a row of LabelLogProbs, which says what the parts are.
+
+    n_samples : None for exact probabilities
+    """
 
     log_probs: Sequence[float]
     other_token: OtherToken | None = None
     censored: Sequence[bool] | None = None
     floors: Sequence[float] | None = None
+    n_samples: int | None = None
 
 
 Answer: TypeAlias = "LabelAnswer | Generation | FloatArray | Exception"
@@ -242,22 +256,27 @@ class Answers:
 class Capabilities:
     """What an engine can do. The defaults are those of a language model of which no more is known.
 
+    judges : it answers questions on labels; False: it only writes, as a server that reports no log-probabilities
+    reasons : it may reason before it answers, so that its answers in words need room for that
     gives_rewards : it answers a question with a continuation by one number, a reward, and none on labels
     decides : it chooses among options that it is given, rather than says a word. It takes labels that describe levels
         (Question.ordered), and no prefill.
     reports_mass : log-probabilities of labels are not normalised over the labels (LabelLogProbs.mass_reported)
-    answers : "probabilities"; or "choices": the label that it chose has all the probability, or several share it
-        evenly. Choices have no log-odds, so both orders of a question are averaged in probability.
+    answers : "probabilities"; "choices": the label that it chose has all the probability, or several share it evenly;
+        or "words": how often each label was said in a few answers. Choices and words have no log-odds, so both orders
+        of a question are averaged in probability.
     served : a server answers, which may put its own chat template around a prompt
     tokenizer : makes the tokens that the model reads: a PromptTokenizer (engines/tokens.py), or what has its takes,
         has_template, render, encode, label_forms and spelled. None: a server makes them, or they are not known.
     description : how the model is run, or what its server reports, in words; "" where nobody says
     """
 
+    judges: bool = True
+    reasons: bool = False
     gives_rewards: bool = False
     decides: bool = False
     reports_mass: bool = True
-    answers: Literal["probabilities", "choices"] = "probabilities"
+    answers: Literal["probabilities", "choices", "words"] = "probabilities"
     served: bool = False
     tokenizer: Any = None
     description: str = ""
@@ -370,7 +389,7 @@ def find_fault(answer: object, question: Question, *, gives_rewards: bool = Fals
         if question.kind == "labels":
             return _fault_of_labels(answer, len(question.labels))
         if question.kind == "text":
-            return _fault_of_text(answer)
+            return _fault_of_text(answer, in_words=bool(question.labels))
         if not isinstance(answer, np.ndarray) or answer.ndim != 1 or answer.dtype.kind != "f" or not len(answer):
             return f"it is {answer!r:.80}, expected an array of floats, one a token"
         if gives_rewards:
@@ -403,6 +422,9 @@ def _fault_of_labels(answer: Any, n_labels: int) -> str:
             return f"floors are {floors!r:.80}, expected at most the log-probabilities {most!r:.80}"
     elif floors is not None:
         return f"floors are {floors!r:.80}, expected none where nothing is censored"
+    n_samples: Any = answer.n_samples
+    if n_samples is not None and (isinstance(n_samples, bool) or not isinstance(n_samples, int) or n_samples < 1):
+        return f"n_samples is {n_samples!r:.80}, expected a whole number of at least 1, or None"
     if (mass := math.fsum(map(math.exp, least))) > MOST_MASS:
         return f"the probabilities of its labels add up to {mass:.4g}, expected at most 1"
     if other is not None and not (isinstance(other, OtherToken) and isinstance(other.token, str)):
@@ -410,12 +432,13 @@ def _fault_of_labels(answer: Any, n_labels: int) -> str:
     return _fault_of_log_probs([other.log_prob]) if other is not None else ""
 
 
-def _fault_of_text(answer: Any) -> str:
+def _fault_of_text(answer: Any, *, in_words: bool) -> str:
     if not isinstance(answer, Generation) or not isinstance(answer.text, str):
         return f"it is {answer!r:.80}, expected a Generation with a text"
     answer.text.encode()  # half a surrogate pair cannot be written
-    if answer.finish_reason not in ("stop", "length"):
-        return f"finish_reason is {answer.finish_reason!r:.80}, expected stop or length"
+    ends = ("stop", "length", "refusal") if in_words else ("stop", "length")
+    if answer.finish_reason not in ends:
+        return f"finish_reason is {answer.finish_reason!r:.80}, expected one of {', '.join(ends)}"
     n_tokens: Any = answer.n_tokens
     if isinstance(n_tokens, bool) or not isinstance(n_tokens, Integral) or n_tokens < 0:
         return f"n_tokens is {n_tokens!r:.80}, expected a whole number of at least 0"
@@ -455,6 +478,10 @@ def stacked(labels: tuple[str, ...], answers: Answers, mass_reported: bool = Tru
             if answer.censored is not None:
                 censored[row] = answer.censored
                 floors[row] = -np.inf if answer.floors is None else answer.floors
+    n_samples = None
+    if any(answer.n_samples is not None for answer in rows):
+        n_samples = np.array([answer.n_samples or np.inf for answer in rows], dtype=np.float64)
+        n_samples[list(failures)] = np.nan
     return LabelLogProbs(
         labels=labels,
         log_probs=log_probs,
@@ -465,6 +492,7 @@ def stacked(labels: tuple[str, ...], answers: Answers, mass_reported: bool = Tru
         censored=censored,
         floors=floors,
         mass_reported=mass_reported,
+        n_samples=n_samples,
     )
 
 

@@ -214,6 +214,10 @@ class Running:
     "of a server's model, folder or hub id (default: the one that the server names)"
     in_flight: Positive | None = None
     "requests at a time, to each server (default: 16)"
+    thinking: bool = False
+    "let a model think before it answers in words, where its chat template can (default: it is switched off)"
+    reasoning_effort: str | None = None
+    "of a hosted model: none, low, medium, high, or what else it takes (default: none, where it takes that)"
 
     @property
     def options(self) -> dict[str, Any]:
@@ -227,8 +231,13 @@ class Running:
 @Parameter(name="*", group="model")
 @dataclass(frozen=True, kw_only=True)
 class Opening(Running):
-    """How a model is run, and where its answers are kept."""
+    """How a model is run and asked, and where its answers are kept."""
 
+    answers: Literal["probabilities", "words", "auto"] = "probabilities"
+    """of a judge: the probabilities of its labels; what it says in words, where it reports none; auto: words only where
+    it reports none"""
+    votes: Positive = 1
+    "with --answers words: answers to each question"
     store: str | None = None
     "file that keeps every answer of the model, so that nothing is asked twice; none: nowhere (default: in your cache)"
 
@@ -236,13 +245,21 @@ class Opening(Running):
     def open(self, model: str, messages: Messages, *, dry_run: bool = False) -> Iterator[Watched]:
         """The model of this name, behind the store; it shows its progress. dry_run : it counts, and asks nothing"""
         from .. import engines
-        from ..store.engine import StoredEngine
+        from ..engine import capabilities_of
+        from ..store.engine import store_of
 
         if model.startswith("recorded:") and self.store not in (None, "none"):
             why = f"--store {self.store} does nothing with --model {model}, which asks nothing"
             raise UsageError(f"{why}. Leave one out")
-        engine = engines.open_judge(model, self.store, **self.options)
-        with engine.store if isinstance(engine, StoredEngine) else nullcontext():
+        if self.votes > 1 and self.answers == "probabilities":
+            raise UsageError(f"--votes {self.votes} changes nothing without --answers words. Leave it out, or add that")
+        engine = engines.open_judge(model, self.store, answers=self.answers, n_votes=self.votes, **self.options)
+        if self.answers == "auto":
+            in_words = capabilities_of(engine).answers == "words"
+            why = "in words, since it reports no log-probabilities" if in_words else "for probabilities"
+            messages.note(f"{model} is asked {why}")
+        store = store_of(engine)
+        with store if store is not None else nullcontext():
             yield Watched(engine, messages, dry_run=dry_run)
 
 

@@ -6,12 +6,15 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, Literal
 
-from ..engine import Engine, Progress
+from ..engine import Engine, Progress, capabilities_of
 from ..errors import EngineError, SynthscoreError, require_kind
 from ..plugins import load_plugins
 from .source import Source
+from .words import InWords
+
+AnswersWanted = Literal["probabilities", "words", "auto"]
 
 __all__ = ["Engine", "Progress", "open_engine", "open_judge"]
 
@@ -44,7 +47,8 @@ def open_engine(name: str, **options: Any) -> Engine:
 
     options : those of the engines' own load (revision, dtype, device, device_map, date, max_tokens, backend,
         exact), of
-        ServerPool.open (in_flight, retry, method, tokenizer, date, top_k, timeout_s), or of the plug-in
+        ServerPool.open (in_flight, retry, method, tokenizer, date, thinking, reasoning_effort, top_k, timeout_s), or of
+        the plug-in
     raises : EngineError, when the name means nothing, this kind of model does not take an option, or the model cannot
         be loaded
     """
@@ -123,19 +127,32 @@ def _open_plugin(name: str, kind: str, rest: str, options: Mapping[str, Any], *,
     return engine
 
 
-def open_judge(judge: Engine | str, store: str | os.PathLike[str] | None = None, **options: Any) -> Engine:
+def open_judge(
+    judge: Engine | str,
+    store: str | os.PathLike[str] | None = None,
+    *,
+    answers: AnswersWanted = "probabilities",
+    n_votes: int = 1,
+    **options: Any,
+) -> Engine:
     """The engine; one that is named is opened behind a store, so that it is asked nothing twice.
 
     store : file of answers; None: in your cache; "none", or for recorded answers: nowhere
+    answers : of questions on labels: their probabilities; "words": frequencies among n_votes answers in words
+        (engines/words.py); "auto": words where the model reports no probabilities
     options : those of open_engine
     """
     if not isinstance(judge, str):
         require_kind("judge", judge, Engine, "an engine (open_engine), or the name of one, such as 'nano'")
         return judge
+    if answers == "words" and _ADDRESS.match(judge):
+        options = {"method": "words", **options}
     engine = open_engine(judge, **options)
-    if judge.startswith("recorded:") or store == "none":
-        return engine
-    from ..store.engine import StoredEngine
-    from ..store.file import Store
+    if not judge.startswith("recorded:") and store != "none":
+        from ..store.engine import StoredEngine
+        from ..store.file import Store
 
-    return StoredEngine(engine, Store(store))
+        engine = StoredEngine(engine, Store(store))
+    if answers == "words" or (answers == "auto" and not capabilities_of(engine).judges):
+        return InWords(engine, n_votes)
+    return engine

@@ -12,7 +12,7 @@ A rung, a real candidate and a reference written by a person are all just texts:
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
@@ -34,6 +34,7 @@ from ..engine import (
 from ..errors import EngineError, unusable
 from ..signature import Signature
 from ..types import BoolArray, Context, FloatArray, IntArray
+from .failures import bounded, unanswered, why_contradictory, why_unreported
 from .rewards import Rewards
 from .templates import Templates
 
@@ -79,6 +80,8 @@ class Verdicts:
         it was asked for, has the reference where the target was
     unreported : float64, shape (n_orders, n_pairs): the most by which a probability in `by_order` can be off for labels
         that a server did not report; 0 where all were, NaN where there is no answer
+    n_samples : float64, shape (n_orders, n_pairs): the answers in words that each order's verdict rests on, of two
+        questions the fewer; inf where probabilities are exact, NaN where there is no answer
     failures : pair index -> reason
     answers : what the engine answered; one row a question, all first questions in pair order, then all second ones
     asked : bool, shape (n_orders, n_pairs). What was not asked has no failure, and is NaN
@@ -92,6 +95,7 @@ class Verdicts:
     margin_high: FloatArray
     label_mass: FloatArray
     unreported: FloatArray
+    n_samples: FloatArray
     answers: LabelLogProbs
     signature: Signature
     failures: Mapping[int, str]
@@ -113,8 +117,9 @@ class Asking:
     protocol: ProtocolName = "compare"
     """compare: better, worse or similar; yes_no: better or not; yes_no_two_sided: and worse or not; choose: which"""
 
-    both_orders: bool = False
-    """ask about every pair in both orders, and take their mean: twice the questions, no position bias"""
+    both_orders: bool | None = None
+    """ask about every pair in both orders, and take their mean: twice the questions, no position bias (default: in one
+    order; of a judge that answers in words in both)"""
 
     prompts: str = "default"
     """template set: default, paper, or a folder with templates of your own"""
@@ -129,8 +134,8 @@ class Asking:
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
             raise unusable("protocol", self.protocol, f"one of {', '.join(PROTOCOLS)}")
-        if not isinstance(self.both_orders, bool):
-            raise unusable("both_orders", self.both_orders, "True or False")
+        if self.both_orders is not None and not isinstance(self.both_orders, bool):
+            raise unusable("both_orders", self.both_orders, "True, False or None")
         for name in ("min_mass", "max_unreported"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
@@ -144,6 +149,12 @@ class Asking:
     @property
     def n_orders(self) -> int:
         return 2 if self.both_orders else 1
+
+    def for_judge(self, engine: Engine) -> Asking:
+        """With both orders decided, where nobody has: in words two orders tell more than a second answer in one."""
+        if self.both_orders is not None:
+            return self
+        return replace(self, both_orders=capabilities_of(engine).answers == "words")
 
     @property
     def n_sides(self) -> int:
@@ -159,14 +170,15 @@ class Asking:
         self, engine: Engine, templates: Templates, *, on_ladders: bool = False, **parts: Hashable
     ) -> Signature:
         """What verdicts depend on; and further parts. on_ladders : as of `ask`"""
+        self = self.for_judge(engine)
         tau = ("rungs" if on_ladders else "1") if capabilities_of(engine).gives_rewards else ""
         orders = f"2,{mean_of_orders(engine)}" if self.both_orders else "1"
         return _sign(self, engine.signature, tau, orders, templates, **parts)
 
 
 def mean_of_orders(engine: Engine) -> OrdersMean:
-    """Log-odds, but of a judge whose answers are choices, which have none."""
-    return "probabilities" if capabilities_of(engine).answers == "choices" else "log-odds"
+    """Log-odds, but of a judge whose answers are choices or words, which have none."""
+    return "log-odds" if capabilities_of(engine).answers == "probabilities" else "probabilities"
 
 
 @lru_cache(64)  # of each batch of rows, and of each text that is asked for by itself, it is the same
@@ -223,7 +235,7 @@ class Inquiry:
         self.pairs = pairs
         self.engine = engine
         self.templates = templates
-        self.asking = asking
+        asking = self.asking = asking.for_judge(engine)
         self._on_ladders = on_ladders
         self._rewards: Rewards | None = None
         if capabilities_of(engine).gives_rewards:
@@ -318,6 +330,10 @@ class Inquiry:
         low, high = limits
         by_question = (asking.n_orders, asking.n_sides, n_pairs)
         unreported = read.answers.unreported.reshape(by_question).max(axis=1)
+        n_samples = read.answers.n_samples
+        if n_samples is None:
+            n_samples = np.full(len(read.answers), np.inf)
+        n_samples = n_samples.reshape(by_question).min(axis=1)
         return Verdicts(
             better=better,
             worse=worse,
@@ -327,6 +343,7 @@ class Inquiry:
             by_order=read.by_order,
             label_mass=read.answers.label_mass.reshape(by_question).min(axis=(0, 1)),
             unreported=np.where(np.isnan(read.by_order[..., 0]), np.nan, unreported),
+            n_samples=np.where(np.isnan(read.by_order[..., 0]), np.nan, n_samples),
             answers=read.answers,
             signature=self.signature,
             failures=reasons | together,
@@ -367,13 +384,13 @@ class _Reading(NamedTuple):
         half_width = (limits[1] - limits[0]) / 2
         answered = ~np.isnan(self.by_order).any(axis=(0, 2))
         contradictory = np.flatnonzero(answered & np.isnan(verdict).any(axis=1)).tolist()
-        reasons = {pair: _why_contradictory(self.by_order[:, pair]) for pair in contradictory}
+        reasons = {pair: why_contradictory(self.by_order[:, pair]) for pair in contradictory}
         for pair in np.flatnonzero(answered & (half_width > max_unreported)).tolist():
             rows = range(pair, len(self.answers), n_pairs)
             orders = np.repeat(["first", "second"], len(self.least)).tolist()
-            each = [(_bounded(self.answers, row), order) for row, order in zip(rows, orders, strict=True)]
+            each = [(bounded(self.answers, row), order) for row, order in zip(rows, orders, strict=True)]
             missing = " and ".join(f"{labels} in the {order} order" for labels, order in each if labels)
-            reasons[pair] = _why_unreported(missing, half_width[pair], max_unreported)
+            reasons[pair] = why_unreported(missing, half_width[pair], max_unreported)
         return reasons
 
 
@@ -479,76 +496,3 @@ def _greatest_margin(least: FloatArray, most: FloatArray) -> FloatArray:
     greatest: FloatArray = (weights[..., 0] - weights[..., 1]) / weights.sum(axis=-1)
     only_worse = np.isneginf(top[..., 0]) & (most[..., 1] > -np.inf)  # however improbable, it is all that there is
     return np.where(only_worse, -1.0, greatest)
-
-
-def unanswered(
-    answers: LabelLogProbs, min_mass: float, max_unreported: float, unreported: FloatArray | None = None
-) -> dict[int, str]:
-    """Row -> why it counts as no answer: it failed, or too little of its labels' probability is there or reported.
-
-    unreported : shape (n_prompts,); what max_unreported is the most of. None: answers.unreported
-    """
-    failures = dict(answers.failures)
-    mass = answers.label_mass
-    off = answers.unreported if unreported is None else unreported
-    for row in np.flatnonzero((mass < min_mass) | (mass == 0) | (off > max_unreported)).tolist():
-        failures[row] = _why_not(answers, row, off[row], min_mass, max_unreported)
-    return failures
-
-
-def unreported_note(unreported: FloatArray | float) -> str:
-    """What a score's reason says of labels that a server did not report; "" where that changes no probability by .001,
-    as where rare spellings of labels that it did report are missing.
-
-    unreported : by which probabilities may be off, of one or more answers
-    """
-    most = float(np.max(unreported))
-    note = f"the server did not report all labels, so that probabilities may be off by {most:.1g}"
-    return note if most > 1e-3 else ""
-
-
-def _why_not(answers: LabelLogProbs, row: int, unreported: float, min_mass: float, max_unreported: float) -> str:
-    """Why a row that was answered is not an answer."""
-    labels, most = answers.labels, np.exp(answers.log_probs[row])
-    if unreported > max_unreported and most.sum() >= min_mass:
-        return _why_unreported(_bounded(answers, row), unreported, max_unreported)
-    if answers.censored is not None and answers.censored[row].all() and answers.label_mass[row] == 0:
-        return (
-            f"the answer tells no label: {', '.join(labels)} have probability {most.max():.2g} at most, each. A server "
-            "that reports chosen tokens would tell them, or one that reports more (docs/servers.md); what was recorded "
-            "elsewhere stays as it is"
-        )
-    mass = float(answers.label_mass[row])
-    shown = f"{mass:.2g}" if mass < 0.1 else f"{int(mass * 1e4) / 1e4:g}"  # not up to what was expected
-    other = answers.other_tokens[row] if answers.other_tokens else None
-    instead = f"; it would rather answer {other.token!r} (p = {np.exp(other.log_prob):.3f})" if other else ""
-    return (
-        f"the labels {', '.join(labels)} have probability {shown} together, expected at "
-        f"least {min_mass:g}{instead}. Look at the prompt with `synthscore doctor`, or lower min_mass (--min-mass)"
-    )
-
-
-def _why_unreported(missing: str, unreported: float, max_unreported: float) -> str:
-    return (
-        f"the server did not report the probability of {missing}, by which a verdict can be off by {unreported:.2g}, "
-        f"expected at most {max_unreported:g}. Take a server that reports chosen tokens, or more of the most probable "
-        "ones (docs/servers.md), or raise max_unreported (--max-unreported)"
-    )
-
-
-def _bounded(answers: LabelLogProbs, row: int) -> str:
-    """Which labels of an answer have bounds, and the most that they can be; "" where none has."""
-    if answers.censored is None:
-        return ""
-    most = np.exp(answers.log_probs[row])
-    return ", ".join(f"{answers.labels[i]} (at most {most[i]:.2g})" for i in np.flatnonzero(answers.censored[row]))
-
-
-def _why_contradictory(by_order: FloatArray) -> str:
-    """by_order : of one pair, shape (2, 3)"""
-    one, other = (", ".join(f"{p:g}" for p in probs) for probs in by_order)
-    return (
-        f"the two orders exclude each other: better, worse and similar have the probabilities {one} in one and {other} "
-        "in the other, so that nothing is possible in both. Ask in one order, or take a judge that is less sure; an "
-        "engine whose answers are choices says so in its capabilities (docs/engines.md)"
-    )

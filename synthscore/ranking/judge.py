@@ -179,6 +179,7 @@ class PairJudge:
                 value=asking,
             )
         self.problems = tuple(problems)
+        asking = replace(asking, both_orders=False)
         self.engine, self.templates, self.asking = engine, templates, asking
         self.failures: list[Unanswered] = []
         self._answered: list[list[tuple[int, int, FloatArray]]] = [[] for _ in problems]

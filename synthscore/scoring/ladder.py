@@ -193,7 +193,7 @@ class LadderMethod(Method):
     def plan(self, texts: Texts, tools: Tools) -> LadderPlan:
         judge = tools.require_judge()
         references = tools.require_references(texts.task, texts.attribute)
-        asking = replace(tools.asking, **self.asking) if self.asking else tools.asking
+        asking = replace(tools.asking, **self.asking).for_judge(judge)
         scoring = self.scoring.for_question(texts.task.name, texts.attribute.name)
         scores: dict[int, Score] = {}
         compared: dict[int, tuple[Item, ChosenLadder]] = {}

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, require_kind, unusable
-from ..judging.asking import Verdicts, unreported_note
+from ..judging.asking import Verdicts
+from ..judging.failures import unreported_note
 from ..signature import seeded_rng
 from ..types import FloatArray, Score
 from .ladder import OnLadder, TextScoring

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine import Engine
+from ..engine import Engine, capabilities_of
 from ..io.fields import Item
 from ..judging.asking import Asking, both_in_one, mean_of_orders
 from ..signature import Signature
@@ -56,7 +56,8 @@ class WholeTexts:
         self._mean = mean_of_orders(judge)
         self._stored = StoredVerdicts(store, judge.signature, str(how))
         self._begun: dict[tuple[str, str, str], Any] = {}  # a ladder and a context -> what a key begins with
-        self._usable = values(np.ones((0, 2, 3))) is not None
+        in_words = capabilities_of(judge).answers == "words"  # whose number of samples would be lost
+        self._usable = values(np.ones((0, 2, 3))) is not None and not in_words
 
     def find(self, texts: Texts, attribute: str) -> dict[int, Score]:
         """The scores of those that are stored, to the last bit as from their answers, but without verdicts.

@@ -120,6 +120,8 @@ class StoredEngine(EngineAround):
 def store_of(engine: Engine) -> Store | None:
     """Where an engine keeps its answers, of a StoredEngine or one around it; None where it keeps none."""
     store: Store | None = getattr(engine, "store", None)
+    if store is None and isinstance(engine, EngineAround):
+        return store_of(engine.engine)
     return store
 
 

@@ -471,6 +471,7 @@ def to_row(answer: Stored, created_at: int) -> dict[str, Any]:
         else:
             question |= {name: getattr(sampling, name) for name in ("max_new_tokens", "temperature", "top_p")}
             question |= {"seed": asked.seed} | ({"stop": list(sampling.stop)} if sampling.stop else {})
+            question |= {"labels": list(asked.labels)} if asked.labels else {}
     return {
         "key": answer.key.hex(),
         "kind": answer.kind,

@@ -203,7 +203,7 @@ def test_no_pairs_are_asked_nothing():
     ("options", "expected"),
     [
         ({"protocol": "better"}, "protocol is 'better', expected one of compare"),
-        ({"both_orders": "yes"}, "both_orders is 'yes', expected True or False"),
+        ({"both_orders": "yes"}, "both_orders is 'yes', expected True, False or None"),
         ({"min_mass": float("nan")}, "min_mass is nan, expected a number from 0 to 1"),
         ({"max_unreported": 2}, "max_unreported is 2, expected a number from 0 to 1"),
     ],

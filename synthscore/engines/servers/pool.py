@@ -18,6 +18,7 @@ import time
 import warnings
 from collections import defaultdict, deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,11 +26,12 @@ from ...engine import Answers, Capabilities, Progress, Question
 from ...errors import EngineError, InputError, LabelError, ServerError, SynthscoreWarning
 from ...signature import Signature
 from .decisions import WIRES, DecisionServer
+from .routes import Words
 from .server import Reply, Server
 
 _LOG = logging.getLogger(__name__)
 _ROUTE_CHARS = 1000  # of a prompt: instructions and the beginning of its context
-_OPTIONS = {"method", "tokenizer", "date", "top_k", "timeout_s"}
+_OPTIONS = {"method", "tokenizer", "date", "thinking", "reasoning_effort", "top_k", "timeout_s"}
 _LOOK_AGAIN = 0.02  # seconds, while all servers are set aside
 
 
@@ -282,7 +284,8 @@ def _open(url: str, model: str | None, retry: Retry, options: dict[str, Any]) ->
 
 
 def _server(url: str, model: str | None, options: dict[str, Any]) -> Server | DecisionServer:
-    """One that reports log-probabilities, of our own prompts; else one that decides, by its own."""
+    """One that reports log-probabilities, of our own prompts; else one that decides, by its own; else one that only
+    writes, and can be asked in words."""
     timeout = {name: value for name, value in options.items() if name == "timeout_s"}
     method = options.get("method", "auto")
     if method in WIRES and (date := options.get("date")):
@@ -296,7 +299,9 @@ def _server(url: str, model: str | None, options: dict[str, Any]) -> Server | De
     except EngineError as error:
         if method != "auto" or options.get("date") or isinstance(error, ServerError):
             raise
-        try:
+        with suppress(EngineError):
             return DecisionServer(url, model, **timeout)
-        except EngineError:
-            raise error from None
+        if not (options.get("tokenizer") or options.get("top_k")):  # which are for log-probabilities
+            with suppress(EngineError):
+                return Server(url, model, **{**options, "method": Words.name})
+        raise

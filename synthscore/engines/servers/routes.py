@@ -33,6 +33,7 @@ class Software:
     spells : a grammar makes it begin its answer with given tokens, and log-probabilities are those without the grammar
     one_by_one : it reads one prompt at a time, and keeps the last: the requests of a question should come together
     writes : with every text, or the model's generation_config.json would have its say
+    constrains : how an answer in words is made one of the labels: a name of CONSTRAINTS
     names_tokenizer : it names the model's tokenizer
     """
 
@@ -42,6 +43,7 @@ class Software:
     one_by_one: bool = False
     spells: bool = False
     writes: Mapping[str, Any] = field(default_factory=dict)
+    constrains: str = "response_format"
     names_tokenizer: bool = False
 
 
@@ -53,14 +55,38 @@ _OURS: dict[str, Any] = {
 }
 _LLAMA_CPP = {"top_k": 0, "min_p": 0.0, "repeat_penalty": 1.0}  # or it draws from 40 tokens, and penalises repeats
 SOFTWARE: Mapping[str, Software] = {
-    "vllm": Software("/version", **_OURS),
-    "sglang": Software("/get_server_info", **_OURS),
+    "vllm": Software("/version", constrains="structured_outputs", **_OURS),
+    "sglang": Software("/get_server_info", constrains="regex", **_OURS),
     # goes_on: it takes a last message of the model's as a beginning anyway
-    "llamacpp": Software("/props", _OURS["chat"], {}, writes=_LLAMA_CPP),
-    "llama-cpp-python": Software("/openapi.json", one_by_one=True, spells=True, writes=_LLAMA_CPP),
+    "llamacpp": Software("/props", _OURS["chat"], {}, writes=_LLAMA_CPP, constrains="grammar"),
+    "llama-cpp-python": Software(
+        "/openapi.json", one_by_one=True, spells=True, writes=_LLAMA_CPP, constrains="grammar"
+    ),
 }
 OWNERS: Mapping[str, str] = {"me": "llama-cpp-python"}
 """Software by what a server names as the owner of its model; by its own name, where it is in SOFTWARE."""
+
+
+def constraint(name: str, labels: Sequence[str]) -> dict[str, Any]:
+    """The fields of a request by which its answer is one of the labels. name : of CONSTRAINTS"""
+    if name == "structured_outputs":  # vLLM
+        return {name: {"choice": list(labels)}}
+    if name == "regex":  # SGLang
+        return {name: f"({'|'.join(map(re.escape, labels))})"}
+    if name == "grammar":  # llama.cpp
+        return {name: f"root ::= {' | '.join(json.dumps(label, ensure_ascii=False) for label in labels)}"}
+    return {name: {"type": "json_schema", "json_schema": {"name": "verdict", "strict": True, "schema": schema(labels)}}}
+
+
+def schema(labels: Sequence[str]) -> dict[str, Any]:
+    """Of a JSON object whose one value is one of the labels."""
+    verdict = {"type": "string", "enum": list(labels)}
+    return {
+        "type": "object",
+        "properties": {"verdict": verdict},
+        "required": ["verdict"],
+        "additionalProperties": False,
+    }
 
 
 class NoLogProbsError(ValueError):
@@ -195,6 +221,15 @@ class Chat(Route):
             return NextToken.of_top([(str(token), p) for token, p in told_token(reply, "token", len(wanted))], top_k)
 
         return post(asked, read)
+
+
+class Words(Route):
+    """No log-probabilities: the server writes, and is asked for labels in words (engines/words.py)."""
+
+    name, path, by_ids, complete = "words", "/chat/completions", False, True
+
+    def ask(self, post: Post, prompt: Any, wanted: Sequence[Any], top_k: int) -> NextToken[Any]:
+        raise EngineError("it is asked in words, and for no log-probabilities")
 
 
 ROUTES: tuple[type[Route], ...] = (ChosenIds, Generate, Biased, TopIds, Chat)

@@ -10,7 +10,8 @@ import numpy as np
 
 from ...engine import Progress
 from ...errors import InputError, unusable
-from ...judging.asking import Asking, Pair, Verdicts, unreported_note
+from ...judging.asking import Asking, Pair, Verdicts
+from ...judging.failures import unreported_note
 from ...types import Ladder, Score
 from ..ladder import LadderPlan, OnLadder, Scoring
 from ..method import Limits
@@ -135,7 +136,7 @@ class Anchored(Scoring):
         self, texts: Mapping[int, OnLadder], pairs: list[Pair], attribute: str, asking: Asking
     ) -> list[LengthGroup]:
         """The texts by length of ladder; the pairs among rungs are added to those of texts and rungs."""
-        return grouped(texts, pairs, attribute, self.known, asking.both_orders)
+        return grouped(texts, pairs, attribute, self.known, asking.n_orders == 2)
 
     def score(self, plan: LadderPlan, progress: Progress | None) -> tuple[dict[int, Score], Scales]:
         parts = dict(plan.signature.parts)

@@ -133,7 +133,7 @@ def ask_adaptively(
                     [contexts[index] for index in group.ladder_of[block].tolist()],
                     ask,
                     stop,
-                    both_orders=asking.both_orders,
+                    both_orders=asking.n_orders == 2,
                     usable=own >= 0,
                 )
             met |= {group.members[k]: done for k, done in zip(block.tolist(), rounds.met.tolist(), strict=True)}

@@ -19,7 +19,7 @@ import numpy as np
 
 from ...engine import Engine, Progress, Prompt, Question, ask_engine, capabilities_of, stacked
 from ...io.settings import Seed, Share, Span
-from ...judging.asking import unanswered
+from ...judging.failures import unanswered
 from ...types import IntArray, Score
 from ..ladder import LadderChoice, find_ladders, ladder_parts, unscored
 from ..method import ChosenLadder, Limits, Method, MethodError, SimplePlan, Texts, Tools, sign
