@@ -246,6 +246,14 @@ class Ladder:
         return text_hash(*(f"{rung.level}:{rung.status}:{rung.text}" for rung in self.rungs))
 
 
+@dataclass(frozen=True, slots=True)
+class ChosenLadder:
+    """A ladder that a text is compared with. context : that the text was written for, which the judge is shown"""
+
+    ladder: Ladder
+    context: Context
+
+
 # ------------------------------------------------------------------------------------------------- results
 
 

@@ -18,8 +18,8 @@ from ..errors import LadderError, require_kind
 from ..io.fields import Item
 from ..judging.asking import Asking, Inquiry, Pair, Verdicts
 from ..ladders.references import References
-from ..types import Context, FloatArray, Ladder, Score, Target, Verdict, same_context
-from .method import ChosenLadder, Limits, Method, MethodError, MethodPlan, ScoreKind, Texts, Tools
+from ..types import ChosenLadder, Context, FloatArray, Ladder, Score, Target, Verdict, same_context
+from .method import Limits, Method, MethodError, MethodPlan, ScoreKind, Texts, Tools
 from .whole import WholeTexts
 
 LadderChoice = Literal["own", "foreign", "shared"]

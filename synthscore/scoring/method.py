@@ -20,7 +20,7 @@ from ..judging.asking import Asking
 from ..judging.templates import Templates
 from ..ladders.references import References
 from ..signature import Signature
-from ..types import Attribute, Context, Ladder, Score, Task
+from ..types import Attribute, Context, Score, Task
 
 if TYPE_CHECKING:
     from .whole import WholeTextStore
@@ -108,14 +108,6 @@ class Texts:
         for index in indices:
             places.setdefault(self.items[index].context_id, []).append(index)
         return [index for context in places.values() for index in context]
-
-
-@dataclass(frozen=True, slots=True)
-class ChosenLadder:
-    """A ladder that a text is compared with. context : that the text was written for, which the judge is shown"""
-
-    ladder: Ladder
-    context: Context
 
 
 @dataclass(frozen=True, slots=True)

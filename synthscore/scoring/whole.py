@@ -16,8 +16,7 @@ from ..judging.asking import Asking, both_in_one, mean_of_orders
 from ..signature import Signature
 from ..store.engine import StoredVerdicts
 from ..store.file import Store
-from ..types import FloatArray, Score
-from .method import ChosenLadder
+from ..types import ChosenLadder, FloatArray, Score
 
 Texts = Mapping[int, tuple[Item, ChosenLadder]]
 WholeValues = Callable[[FloatArray], FloatArray | None]

@@ -20,9 +20,9 @@ import numpy as np
 from ...engine import Engine, Progress, Prompt, Question, ask_engine, capabilities_of, stacked
 from ...io.settings import Seed, Share, Span
 from ...judging.failures import unanswered
-from ...types import IntArray, Score
+from ...types import ChosenLadder, IntArray, Score
 from ..ladder import LadderChoice, find_ladders, ladder_parts, unscored
-from ..method import ChosenLadder, Limits, Method, MethodError, SimplePlan, Texts, Tools, sign
+from ..method import Limits, Method, MethodError, SimplePlan, Texts, Tools, sign
 
 _HOW = ("from the worst to the best in one respect", "from the best to the worst in one respect", "in no order")
 
