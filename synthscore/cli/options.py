@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from ..ladders.references import References
     from ..scoring.method import Method
 
-JUDGE = "the judge: nano, a hub model, a folder, a GGUF file, [systemone:]http://HOST:PORT/v1#MODEL, or recorded:STORE"
+JUDGE = (
+    "the judge: nano, a hub model, a folder, a GGUF file, [systemone:]http://HOST:PORT/v1#MODEL, anthropic:MODEL, or "
+    "recorded:STORE"
+)
 
 
 # ------------------------------------------------------------------------------------------------- single options

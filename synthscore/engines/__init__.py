@@ -41,7 +41,7 @@ PLUGINS = "synthscore.engines"
 def open_engine(name: str, **options: Any) -> Engine:
     """An engine by name: "nano" (the embedded model), a model folder, a GGUF file, "organisation/model" on the hub,
     "http://HOST:PORT/v1#MODEL" (a server, or several with commas between; "systemone:http://..." and
-    "decisions:http://..." one that decides, asked so), or
+    "decisions:http://..." one that decides, asked so), "anthropic:MODEL" (with ANTHROPIC_API_KEY), or
     "recorded:FILE" (a store's answers; "recorded:FILE#PART" where it has several engines: part of a signature),
     or "KIND:REST", where an installed package has a kind of engine of that name (docs/engines.md).
 
@@ -67,6 +67,8 @@ def open_engine(name: str, **options: Any) -> Engine:
 
     if _ADDRESS.match(name):
         return ServerPool.open(name, **options)
+    if kind == "anthropic":
+        return _open_anthropic(rest, options)
     if kind in WIRES and _ADDRESS.match(rest):
         return ServerPool.open(rest, **{"method": kind, **options})
     return _open_plugin(name, kind, rest, options, wires=WIRES)
@@ -98,6 +100,16 @@ def _load(name: str, options: dict[str, Any]) -> Engine:
 
     opened: Engine = resolve_name(f"{__package__}.{_ENGINES[read_as(source)]}").load(source, **options)
     return opened
+
+
+def _open_anthropic(rest: str, options: dict[str, Any]) -> Engine:
+    """rest : a model; or, behind "http://HOST:PORT#", of a gateway that speaks as Anthropic does, and is given the key"""
+    from .servers.anthropic import API, AnthropicServer
+    from .servers.pool import ServerPool
+
+    url, _, model = rest.partition("#") if _ADDRESS.match(rest) else (API, "", rest)
+    url = url.rstrip("/").removesuffix("/v1") + "/v1"
+    return ServerPool.open(f"{url}#{model}", **{**options, "method": AnthropicServer.name})
 
 
 def _open_plugin(name: str, kind: str, rest: str, options: Mapping[str, Any], *, wires: Iterable[str]) -> Engine:
