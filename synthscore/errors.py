@@ -89,6 +89,12 @@ class ServerError(EngineError):
     parameter: str = ""
 
 
+class Unasked(SynthscoreError):
+    """Questions remain unasked on purpose: a limit is reached, or they were written to a file. What was answered is
+    kept, so that whoever asks the same again goes on. It is not the failure of a row, so nothing between an engine and
+    the command line may catch it; that ends with exit code 4 and the line "stopped: MESSAGE"."""
+
+
 class SynthscoreWarning(UserWarning):
     """Something works, but not as one would expect."""
 

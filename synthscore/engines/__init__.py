@@ -103,7 +103,7 @@ def _load(name: str, options: dict[str, Any]) -> Engine:
 
 
 def _open_anthropic(rest: str, options: dict[str, Any]) -> Engine:
-    """rest : a model; or, behind "http://HOST:PORT#", of a gateway that speaks as Anthropic does, and is given the key"""
+    """rest : a model; behind "http://HOST:PORT#", of a gateway that speaks as Anthropic does, and is given the key"""
     from .servers.anthropic import API, AnthropicServer
     from .servers.pool import ServerPool
 

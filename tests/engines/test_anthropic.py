@@ -1,5 +1,5 @@
 """Anthropic's Messages API by a fake after its published types: what is sent, what of a reply is read, and whose key
-goes where. The shapes are in tests/data/anthropic; where the package anthropic is installed, its own types check them."""
+goes where. The shapes are in tests/data/anthropic; where the package anthropic is installed, its types check them."""
 
 import itertools
 import json
@@ -14,6 +14,7 @@ from synthscore.engines.servers.anthropic import API, AnthropicServer
 from synthscore.engines.servers.pool import Retry, ServerPool
 from synthscore.engines.words import LONG, SHORT
 from synthscore.errors import EngineError, LabelError, ServerError
+from synthscore.usage import Usage
 from tests.servers import Liar
 
 DATA = Path(__file__).parents[1] / "data" / "anthropic"
@@ -177,6 +178,15 @@ def test_it_judges_in_words_alone():
         assert {path for path, _ in server.asked} == {"/v1/messages"}
 
 
+def test_tokens_from_the_cache_are_counted_as_read_but_not_run_over():
+    with Liar(Claude()) as server:
+        pool = ServerPool([opened(server)])
+        assert pool.answer([asked()]).usage == Usage(n_in=61 + 2048, n_computed=61, n_out=9)
+    with Liar(Claude("thought")) as server:
+        pool = ServerPool([opened(server, thinking=True)])
+        assert pool.answer([asked()]).usage == Usage(n_in=61 + 2048, n_computed=61 + 2048, n_out=412, n_reasoning=398)
+
+
 def test_an_overloaded_or_busy_server_is_asked_again():
     replies = iter([REPLIES["label"], ERRORS["overloaded"], (*ERRORS["busy"], {"retry-after": "0.01"})])
     with Liar(lambda *request: next(replies, REPLIES["label"])) as server:
@@ -207,7 +217,7 @@ def test_a_name_that_misses_something_is_refused_before_anything_is_sent(name, w
 def test_without_its_key_nothing_is_sent_to_anthropic(monkeypatch):
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     monkeypatch.setenv("OPENAI_API_KEY", OPENAIS)
-    with pytest.raises(EngineError, match="no key is set. Put yours in the environment: ANTHROPIC_API_KEY"):
+    with pytest.raises(EngineError, match=r"no key is set\. Put yours in the environment: ANTHROPIC_API_KEY"):
         open_engine("anthropic:claude-sonnet-5-5")
 
 

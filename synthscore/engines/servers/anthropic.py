@@ -1,8 +1,8 @@
 """Anthropic's Messages API: it writes, and judges in words. No log-probabilities, temperature, seed or begun answers.
 
-https://platform.claude.com/docs/en/api/messages, version 2026-10-21; the types are those of anthropic 2.14. What a model
-refuses (an answer limited to the labels, or thinking that is switched off) is learnt when it is opened, from no list of
-models.
+https://platform.claude.com/docs/en/api/messages, version 2026-10-21; the types are those of anthropic 2.14. What a
+model refuses (an answer limited to the labels, or thinking that is switched off) is learnt when it is opened, from no
+list of models.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from ..words import LONG, SHORT
 from .http import Access
 from .routes import schema, whole
 from .served import Served, split_revision
-from .server import Reply
 
 API = "https://api.anthropic.com/v1"
 VERSION = "2026-10-21"
@@ -97,9 +96,9 @@ class AnthropicServer(Served):
         """Which questions go in one request: each by itself."""
         return [[row] for row in range(len(questions))]
 
-    def answer_all(self, questions: Sequence[Question]) -> list[Reply]:
+    def answer_all(self, questions: Sequence[Question]) -> list[Answer]:
         """Of questions that go together. raises : as `answer`"""
-        return [Reply(self.answer(question)) for question in questions]
+        return [self.answer(question) for question in questions]
 
     def answer(self, question: Question) -> Answer:
         """Two samples of a question differ as the model likes: it takes no seed and no temperature.
