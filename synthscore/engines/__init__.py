@@ -32,7 +32,7 @@ _ENGINES = {  # by how a model's config says that it is to be read
     "decision": "decision:DecisionEngine",
     "reward": "reward:RewardEngine",
 }
-_LOADED = ("revision", "dtype", "device", "device_map", "date", "max_tokens", "backend", "exact")
+_LOADED = ("revision", "dtype", "device", "device_map", "date", "max_tokens", "backend", "exact", "thinking")
 _ADDRESS = re.compile(r"https?://")
 PLUGINS = "synthscore.engines"
 """The group of entry points in which installed packages name their kinds of engine."""
@@ -46,7 +46,7 @@ def open_engine(name: str, **options: Any) -> Engine:
     or "KIND:REST", where an installed package has a kind of engine of that name (docs/engines.md).
 
     options : those of the engines' own load (revision, dtype, device, device_map, date, max_tokens, backend,
-        exact), of
+        exact, thinking), of
         ServerPool.open (in_flight, retry, method, tokenizer, date, thinking, reasoning_effort, top_k, timeout_s), or of
         the plug-in
     raises : EngineError, when the name means nothing, this kind of model does not take an option, or the model cannot
@@ -98,7 +98,13 @@ def _load(name: str, options: dict[str, Any]) -> Engine:
         options = {"dtype": "float32", **options}
     from .loading import read_as  # imports torch
 
-    opened: Engine = resolve_name(f"{__package__}.{_ENGINES[read_as(source)]}").load(source, **options)
+    kind = read_as(source)
+    if options.get("thinking") and kind != "causal":
+        raise EngineError(
+            f"cannot open {name!r} with thinking: it writes no thoughts, as causal language models can. Leave that out",
+            model=name,
+        )
+    opened: Engine = resolve_name(f"{__package__}.{_ENGINES[kind]}").load(source, **options)
     return opened
 
 
