@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ..scoring.method import Method
 
 JUDGE = (
-    "the judge: nano, a hub model, a folder, a GGUF file, [systemone:]http://HOST:PORT/v1#MODEL, recorded:STORE, or "
-    "batch:NAME"
+    "the judge: nano, a hub model, a folder, a GGUF file, [systemone:]http://HOST:PORT/v1#MODEL, anthropic:MODEL, "
+    "recorded:STORE, or batch:NAME"
 )
 
 
