@@ -6,12 +6,15 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, Literal
 
-from ..engine import Engine, Progress
+from ..engine import Engine, Progress, capabilities_of
 from ..errors import EngineError, SynthscoreError, require_kind
 from ..plugins import load_plugins
 from .source import Source
+from .words import InWords
+
+AnswersWanted = Literal["probabilities", "words", "auto"]
 
 __all__ = ["Engine", "Progress", "open_engine", "open_judge"]
 
@@ -40,11 +43,13 @@ def open_engine(name: str, **options: Any) -> Engine:
     "http://HOST:PORT/v1#MODEL" (a server, or several with commas between; "systemone:http://..." and
     "decisions:http://..." one that decides, asked so), or
     "recorded:FILE" (a store's answers; "recorded:FILE#PART" where it has several engines: part of a signature),
+    "batch:NAME" (a model that is asked through files alone, by its name there),
     or "KIND:REST", where an installed package has a kind of engine of that name (docs/engines.md).
 
     options : those of the engines' own load (revision, dtype, device, device_map, date, max_tokens, backend,
         exact), of
-        ServerPool.open (in_flight, retry, method, tokenizer, date, top_k, timeout_s), or of the plug-in
+        ServerPool.open (in_flight, retry, method, tokenizer, date, thinking, reasoning_effort, top_k, timeout_s), of
+        BatchEngine (wire, tokenizer, date, thinking, reasoning_effort, questions), or of the plug-in
     raises : EngineError, when the name means nothing, this kind of model does not take an option, or the model cannot
         be loaded
     """
@@ -58,6 +63,10 @@ def open_engine(name: str, **options: Any) -> Engine:
         from ..store.engine import RecordedEngine
 
         return RecordedEngine(rest)
+    if kind == "batch":
+        from .batch.engine import BatchEngine
+
+        return BatchEngine(rest, **options)
     from .servers.decisions import WIRES
     from .servers.pool import ServerPool
 
@@ -100,7 +109,7 @@ def _open_plugin(name: str, kind: str, rest: str, options: Mapping[str, Any], *,
     """By a callable of an installed package: (rest, **options) -> Engine. wires : for the error where there is none"""
     plugins = load_plugins(PLUGINS)
     if kind not in plugins:
-        forms = ", ".join(["recorded:FILE", "http://...", *(f"{wire}:http://..." for wire in wires)])
+        forms = ", ".join(["recorded:FILE", "batch:NAME", "http://...", *(f"{wire}:http://..." for wire in wires)])
         installed = ", ".join(sorted(plugins)) or "none"
         raise EngineError(
             f"cannot open {name!r}: expected {forms}, or a kind of engine that an installed package adds "
@@ -123,19 +132,32 @@ def _open_plugin(name: str, kind: str, rest: str, options: Mapping[str, Any], *,
     return engine
 
 
-def open_judge(judge: Engine | str, store: str | os.PathLike[str] | None = None, **options: Any) -> Engine:
+def open_judge(
+    judge: Engine | str,
+    store: str | os.PathLike[str] | None = None,
+    *,
+    answers: AnswersWanted = "probabilities",
+    n_votes: int = 1,
+    **options: Any,
+) -> Engine:
     """The engine; one that is named is opened behind a store, so that it is asked nothing twice.
 
     store : file of answers; None: in your cache; "none", or for recorded answers: nowhere
+    answers : of questions on labels: their probabilities; "words": frequencies among n_votes answers in words
+        (engines/words.py); "auto": words where the model reports no probabilities
     options : those of open_engine
     """
     if not isinstance(judge, str):
         require_kind("judge", judge, Engine, "an engine (open_engine), or the name of one, such as 'nano'")
         return judge
+    if answers == "words" and _ADDRESS.match(judge):
+        options = {"method": "words", **options}
     engine = open_engine(judge, **options)
-    if judge.startswith("recorded:") or store == "none":
-        return engine
-    from ..store.engine import StoredEngine
-    from ..store.file import Store
+    if not judge.startswith("recorded:") and store != "none":
+        from ..store.engine import StoredEngine
+        from ..store.file import Store
 
-    return StoredEngine(engine, Store(store))
+        engine = StoredEngine(engine, Store(store))
+    if answers == "words" or (answers == "auto" and not capabilities_of(engine).judges):
+        return InWords(engine, n_votes)
+    return engine

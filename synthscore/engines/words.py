@@ -1,7 +1,7 @@
 """Answers in words: a judge that gives no probabilities is asked for a label, once or several times, and how often it
 says each label is its answer (arXiv:2307.07889, equations 4 and 5).
 
-An engine around another one, which only has to write. Each sample is a question of its own, numbered by its seed, so
+An engine around another one, which only has to write. Each sample is a question of its own, with a seed of its own, so
 that a store between the two keeps each sample, and a larger number of samples asks only for the rest.
 """
 
@@ -27,8 +27,8 @@ from ..engine import (
     Sampling,
     capabilities_of,
 )
-from ..errors import EngineError, require_kind, unusable
-from ..signature import Signature
+from ..errors import EngineError, Postponed, require_kind, unusable
+from ..signature import Signature, text_hash
 
 SHORT, LONG = 64, 4096
 """Tokens that an answer may have: of a model that says its label at once, and of one that reasons before."""
@@ -81,7 +81,8 @@ class InWords(EngineAround):
     def _samples(self, question: Question) -> list[Question]:
         if question.kind != "labels":
             return [question]
-        return [replace(question, sampling=self.sampling, seed=number) for number in range(self.n_votes)]
+        seeds = [sample_seed(question, number) for number in range(self.n_votes)]
+        return [replace(question, sampling=self.sampling, seed=seed) for seed in seeds]
 
     def _count_questions(self, questions: Sequence[Question], progress: Progress | None) -> Progress | None:
         """Told of samples, it tells `progress` of questions."""
@@ -100,8 +101,18 @@ class InWords(EngineAround):
         return count
 
 
+def sample_seed(question: Question, number: int) -> int:
+    """Of one sample of a question, 31 bits. Questions do not share seeds: the first samples of all of them would else
+    be drawn with the same luck, and err alike."""
+    digest = text_hash(question.prompt.text, question.prompt.prefill, *question.labels, str(number))
+    return int(digest[:8], 16) >> 1
+
+
 def count_votes(labels: Sequence[str], samples: Sequence[Answer]) -> LabelAnswer | EngineError:
-    """What the samples of one question say together; an EngineError where more than a third of them failed."""
+    """What the samples of one question say together; an EngineError where more than a third of them failed, Postponed
+    where some are."""
+    if any(isinstance(sample, Postponed) for sample in samples):
+        return Postponed()
     votes: Counter[str] = Counter()
     failures: list[str] = []
     for sample in samples:

@@ -31,9 +31,11 @@ from ..engine import (
     capabilities_of,
     stacked,
 )
-from ..errors import EngineError, unusable
+from ..errors import EngineError, Postponed, unusable
 from ..signature import Signature
 from ..types import BoolArray, Context, FloatArray, IntArray
+from ..usage import Usage
+from .failures import bounded, unanswered, why_contradictory, why_unreported
 from .rewards import Rewards
 from .templates import Templates
 
@@ -244,7 +246,7 @@ class Inquiry:
         else:
             templates.require_texts(asking.template)
         self._answers: list[Answer] = [_NOT_ASKED] * (asking.n_questions * len(pairs))  # rows as of Verdicts.answers
-        self._tokens = np.zeros(2, dtype=np.int64)  # naive, computed
+        self._usage = Usage()
 
     @property
     def signature(self) -> Signature:
@@ -258,6 +260,12 @@ class Inquiry:
     @property
     def _asked(self) -> BoolArray:
         return np.array([answer is not _NOT_ASKED for answer in self._answers], dtype=bool)
+
+    def postponed(self, pair: IntArray) -> BoolArray:
+        """Whether an answer about any of these pairs will come later, shape (n,)."""
+        rows = range(0, len(self._answers), len(self.pairs))
+        late = [any(isinstance(self._answers[row + index], Postponed) for row in rows) for index in pair.tolist()]
+        return np.array(late, dtype=bool)
 
     def ask_all(self, progress: Progress | None = None) -> None:
         """Every question about every pair, in its orders one after another: they share a context."""
@@ -293,7 +301,7 @@ class Inquiry:
             answers = ask_engine(self.engine, [Question(prompt, labels) for prompt in prompts], progress)
         for (index, turned, worse), answer in zip(questions, answers.rows, strict=True):
             self._answers[(turned * n_sides + worse) * len(self.pairs) + index] = answer
-        self._tokens += answers.tokens_naive, answers.tokens_computed
+        self._usage += answers.usage
         return answers
 
     def _read(self, answers: Answers, swapped: BoolArray) -> _Reading:
@@ -318,7 +326,7 @@ class Inquiry:
         """On all that was asked."""
         asking, n_pairs, asked = self.asking, len(self.pairs), self._asked
         swapped = np.repeat([[False], [True]][: asking.n_orders], n_pairs, axis=1)
-        read = self._read(Answers(self._answers, *self._tokens.tolist()), swapped)
+        read = self._read(Answers(self._answers, self._usage), swapped)
         reasons = {row % n_pairs: why for row, why in sorted(read.failures.items(), reverse=True) if asked[row]}
         mean = mean_of_orders(self.engine)
         verdict = both_in_one(read.by_order, asking.protocol, mean)  # NaN where one order has no answer
@@ -383,13 +391,13 @@ class _Reading(NamedTuple):
         half_width = (limits[1] - limits[0]) / 2
         answered = ~np.isnan(self.by_order).any(axis=(0, 2))
         contradictory = np.flatnonzero(answered & np.isnan(verdict).any(axis=1)).tolist()
-        reasons = {pair: _why_contradictory(self.by_order[:, pair]) for pair in contradictory}
+        reasons = {pair: why_contradictory(self.by_order[:, pair]) for pair in contradictory}
         for pair in np.flatnonzero(answered & (half_width > max_unreported)).tolist():
             rows = range(pair, len(self.answers), n_pairs)
             orders = np.repeat(["first", "second"], len(self.least)).tolist()
-            each = [(_bounded(self.answers, row), order) for row, order in zip(rows, orders, strict=True)]
+            each = [(bounded(self.answers, row), order) for row, order in zip(rows, orders, strict=True)]
             missing = " and ".join(f"{labels} in the {order} order" for labels, order in each if labels)
-            reasons[pair] = _why_unreported(missing, half_width[pair], max_unreported)
+            reasons[pair] = why_unreported(missing, half_width[pair], max_unreported)
         return reasons
 
 
@@ -495,76 +503,3 @@ def _greatest_margin(least: FloatArray, most: FloatArray) -> FloatArray:
     greatest: FloatArray = (weights[..., 0] - weights[..., 1]) / weights.sum(axis=-1)
     only_worse = np.isneginf(top[..., 0]) & (most[..., 1] > -np.inf)  # however improbable, it is all that there is
     return np.where(only_worse, -1.0, greatest)
-
-
-def unanswered(
-    answers: LabelLogProbs, min_mass: float, max_unreported: float, unreported: FloatArray | None = None
-) -> dict[int, str]:
-    """Row -> why it counts as no answer: it failed, or too little of its labels' probability is there or reported.
-
-    unreported : shape (n_prompts,); what max_unreported is the most of. None: answers.unreported
-    """
-    failures = dict(answers.failures)
-    mass = answers.label_mass
-    off = answers.unreported if unreported is None else unreported
-    for row in np.flatnonzero((mass < min_mass) | (mass == 0) | (off > max_unreported)).tolist():
-        failures[row] = _why_not(answers, row, off[row], min_mass, max_unreported)
-    return failures
-
-
-def unreported_note(unreported: FloatArray | float) -> str:
-    """What a score's reason says of labels that a server did not report; "" where that changes no probability by .001,
-    as where rare spellings of labels that it did report are missing.
-
-    unreported : by which probabilities may be off, of one or more answers
-    """
-    most = float(np.max(unreported))
-    note = f"the server did not report all labels, so that probabilities may be off by {most:.1g}"
-    return note if most > 1e-3 else ""
-
-
-def _why_not(answers: LabelLogProbs, row: int, unreported: float, min_mass: float, max_unreported: float) -> str:
-    """Why a row that was answered is not an answer."""
-    labels, most = answers.labels, np.exp(answers.log_probs[row])
-    if unreported > max_unreported and most.sum() >= min_mass:
-        return _why_unreported(_bounded(answers, row), unreported, max_unreported)
-    if answers.censored is not None and answers.censored[row].all() and answers.label_mass[row] == 0:
-        return (
-            f"the answer tells no label: {', '.join(labels)} have probability {most.max():.2g} at most, each. A server "
-            "that reports chosen tokens would tell them, or one that reports more (docs/servers.md); what was recorded "
-            "elsewhere stays as it is"
-        )
-    mass = float(answers.label_mass[row])
-    shown = f"{mass:.2g}" if mass < 0.1 else f"{int(mass * 1e4) / 1e4:g}"  # not up to what was expected
-    other = answers.other_tokens[row] if answers.other_tokens else None
-    instead = f"; it would rather answer {other.token!r} (p = {np.exp(other.log_prob):.3f})" if other else ""
-    return (
-        f"the labels {', '.join(labels)} have probability {shown} together, expected at "
-        f"least {min_mass:g}{instead}. Look at the prompt with `synthscore doctor`, or lower min_mass (--min-mass)"
-    )
-
-
-def _why_unreported(missing: str, unreported: float, max_unreported: float) -> str:
-    return (
-        f"the server did not report the probability of {missing}, by which a verdict can be off by {unreported:.2g}, "
-        f"expected at most {max_unreported:g}. Take a server that reports chosen tokens, or more of the most probable "
-        "ones (docs/servers.md), or raise max_unreported (--max-unreported)"
-    )
-
-
-def _bounded(answers: LabelLogProbs, row: int) -> str:
-    """Which labels of an answer have bounds, and the most that they can be; "" where none has."""
-    if answers.censored is None:
-        return ""
-    most = np.exp(answers.log_probs[row])
-    return ", ".join(f"{answers.labels[i]} (at most {most[i]:.2g})" for i in np.flatnonzero(answers.censored[row]))
-
-
-def _why_contradictory(by_order: FloatArray) -> str:
-    """by_order : of one pair, shape (2, 3)"""
-    one, other = (", ".join(f"{p:g}" for p in probs) for probs in by_order)
-    return (
-        f"the two orders exclude each other: better, worse and similar have the probabilities {one} in one and {other} "
-        "in the other, so that nothing is possible in both. Ask in one order, or take a judge that is less sure; an "
-        "engine whose answers are choices says so in its capabilities (docs/engines.md)"
-    )

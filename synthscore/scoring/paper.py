@@ -1,7 +1,7 @@
 """The paper's score: a text's verdicts against its ladder's rungs -> their weighted sum, on the scale of the rungs.
 
-The functions take whole arrays of targets, pure NumPy; a rung without a verdict is NaN, and so is the score then: a sum
-without it would count the rung as a tie.
+The functions take whole arrays of targets, pure NumPy; a rung without a verdict is NaN, and so is the sum then: a sum
+without it would count the rung as a tie. Of one inner rung that is missing, its neighbours say what it could add.
 Source: arXiv:2509.05440, section 2; the rung scale is ours (docs/equations.md).
 """
 
@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Integral
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, require_kind, unusable
-from ..judging.asking import Verdicts, unreported_note
+from ..judging.asking import Verdicts
+from ..judging.failures import unreported_note
 from ..signature import seeded_rng
 from ..types import FloatArray, Score
 from .frequencies import SumError, error_on_rungs, variance_of_sum
@@ -30,11 +32,13 @@ class Paper(TextScoring):
     """Scores by the paper's sum over the rungs. Checked when made: InputError.
 
     A score's `value` is the rung equivalent. A text that lacks some verdicts, or for which a server did not report all
-    labels, has `low` and `high`, the least and the greatest value that all that is missing could give it together. One
-    whose verdicts are frequencies of sampled answers, and all there, has a `stderr`, and with it `low` and `high` are
-    its 90 % interval (frequencies.py): of the score that infinitely many samples of the same questions would give.
-    `details` hold `raw` (the paper's sum) and `unit` (raw / its bound, in [-1, 1]), both of scored texts alone, and
-    `label_mass` (the least over its comparisons; NaN, null in a file, where the judge does not report it).
+    labels, has `low` and `high`, the least and the greatest value that all that is missing could give it together.
+    One that lacks the verdict on one inner rung alone is "partial": its value is the middle of those that a margin
+    between its neighbours' margins would give. Without the worst or the best rung, or two others, it is unscored.
+    One whose verdicts are frequencies of sampled answers, and all there, has a `stderr`, and with it `low` and `high`
+    are its 90 % interval (frequencies.py): of the score that infinitely many samples of these questions would give.
+    `details` hold `raw` (the paper's sum) and `unit` (raw / its bound, in [-1, 1]), both of texts with all verdicts,
+    and `label_mass` (the least over its comparisons; NaN, null in a file, where the judge does not report it).
     """
 
     n_samples: int | None = None
@@ -89,7 +93,15 @@ class Paper(TextScoring):
         missing = text.missing(verdicts, (np.flatnonzero(known) + 1).tolist())
         if (most - least == 2).all():
             return text.unscored(missing[0])
-        raw = float(paper_sum(better[None], worse[None])[0])
+        gaps = np.flatnonzero(~known)
+        value: float | None = None
+        status: Literal["ok", "partial", "unscored"] = "unscored"
+        if not missing:
+            raw = float(paper_sum(better[None], worse[None])[0])
+            value, status = float(rung_equivalent([raw], n)[0]), "ok"
+        elif len(gaps) == 1 and 0 < gaps[0] < n - 1:
+            gap = int(gaps[0])
+            value, status = value_between(better - worse, gap, (least[gap], most[gap])), "partial"
         weights = np.arange(1.0, n + 1)
         low, high = None, None
         if (least < most).any():
@@ -102,12 +114,12 @@ class Paper(TextScoring):
             id=text.target.id,
             context_id=text.target.context_id,
             attribute=text.attribute,
-            value=None if missing else float(rung_equivalent([raw], n)[0]),
+            value=value,
             stderr=stderr,
             low=low,
             high=high,
             n_comparisons=int(known.sum()),
-            status="unscored" if missing else "ok",
+            status=status,
             reason="; ".join(filter(None, [*missing, note])),
             details={
                 "n_rungs": float(n),
@@ -121,7 +133,7 @@ class Paper(TextScoring):
         """raw : of a text with all of its verdicts"""
         pairs = np.array(text.pairs)[np.argsort(text.levels)]
         n_samples = verdicts.n_samples[:, pairs]
-        if np.isinf(n_samples).all() or len(pairs) < text.ladder.n_rungs:
+        if self.n_samples is not None or np.isinf(n_samples).all() or len(pairs) < text.ladder.n_rungs:
             return None, None, None
         better, worse, _ = np.moveaxis(verdicts.by_order[:, pairs], -1, 0)
         two_sided = verdicts.protocol == "yes_no_two_sided"
@@ -154,6 +166,21 @@ def paper_sum(better: npt.ArrayLike, worse: npt.ArrayLike) -> FloatArray:
         raise InputError("a probability is outside [0, 1]")
     total: FloatArray = ((better - worse) * np.arange(1.0, better.shape[1] + 1)).sum(axis=1)
     return total
+
+
+def value_between(margins: FloatArray, gap: int, limits: tuple[float, float] = (-1.0, 1.0)) -> float:
+    """The rung equivalent of a text that lacks the verdict on one inner rung: the middle of what that could make of it.
+    Margins fall from the worst rung to the best, so that the one that is missing lies between those of its neighbours.
+
+        r = 1/2 [ r(m[gap] = m[gap - 1]) + r(m[gap] = m[gap + 1]) ]
+
+    margins : shape (n_rungs,), p(Better) - p(Worse) against each rung; what stands at the gap is not looked at
+    gap : 1..n_rungs - 2. limits : of the margin there, where some of its labels were reported
+    """
+    ends = np.stack([margins, margins])
+    ends[:, gap] = np.clip(margins[[gap - 1, gap + 1]], *limits)
+    sums = (ends * np.arange(1.0, len(margins) + 1)).sum(axis=1)
+    return float(rung_equivalent(sums, len(margins)).mean())
 
 
 def rung_top(n_rungs: int) -> float:

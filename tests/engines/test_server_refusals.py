@@ -6,9 +6,10 @@ import math
 import pytest
 
 from synthscore.engine import Prompt, Sampling, generate, label_log_probs
-from synthscore.engines import open_engine
+from synthscore.engines import open_engine, open_judge
 from synthscore.engines.servers.parameters import Parameters, named_parameters
 from synthscore.engines.servers.server import Server
+from synthscore.engines.words import LONG, InWords
 from synthscore.errors import EngineError, ServerError
 from tests.servers import Liar
 
@@ -179,14 +180,16 @@ def test_a_parameter_is_found_in_the_field_of_a_refusal_or_in_its_words(model):
     ],
     ids=["no effort none", "as o4-mini", "whatever the effort", "silently", "silently, no efforts"],
 )
-def test_a_server_without_log_probabilities_is_refused_in_one_sentence_that_says_what_to_do(model):
-    with Liar(model) as server, pytest.raises(EngineError) as caught:
-        open_engine(server.url)
-    words = str(caught.value)
-    assert "about big: chat: it reports no log-probabilities" in words
-    assert "take another server, or a model that runs here (docs/servers.md)" in words
-    assert "KeyError" not in words
-    assert len(server.asked) <= 20
+def test_a_judge_without_log_probabilities_is_refused_in_one_sentence_that_says_what_to_do(model):
+    with Liar(model) as server:
+        engine = open_engine(server.url)  # it can write
+        assert len(server.asked) <= 25
+        with pytest.raises(EngineError) as caught:
+            label_log_probs(engine, PROMPTS, ("Yes", "No"))
+        (text,) = generate(engine, PROMPTS[:1], Sampling(5), [0])
+    assert str(caught.value).endswith("reports no log-probabilities. Ask it in words: --answers words")
+    assert str(caught.value).startswith(f"the model big on {server.url}")
+    assert text.text.startswith("It is cold.")
 
 
 def test_log_probabilities_that_are_left_out_while_a_model_reasons_are_there_with_the_effort_none():
@@ -253,3 +256,109 @@ def test_each_parameter_is_learnt_once():
     refused = ServerError("temperature", status=400)
     assert [parameters.learn(refused) for _ in range(4)] == [True, True, False, False]
     assert parameters.sent({"temperature": 0, "max_tokens": 1}) == {"max_tokens": 1, "reasoning_effort": "none"}
+
+
+# ------------------------------------------------------------------------------------------------- in words
+
+
+class Speaking(Hosted):
+    """A hosted model without log-probabilities, which says Yes; and what it takes to make it say a label.
+
+    constrains : the fields by which it is held to labels; others are refused. thinks : reasoning that it shows, unless
+    the effort is none and it takes that
+    """
+
+    def __init__(self, *, constrains=("response_format",), thinks=False, says="Yes", ends="stop", **options):
+        options.setdefault("while_reasoning", ("logprobs", "top_logprobs"))
+        super().__init__(**options)
+        self.constrains, self.thinks, self.says, self.ends = constrains, thinks, says, ends
+
+    def __call__(self, method, path, body):
+        fields = {"response_format", "structured_outputs", "regex", "grammar"} & set(body)
+        if refused := sorted(fields - set(self.constrains)):
+            return self.refuse(refused[0])
+        reply = super().__call__(method, path, body)
+        if "choices" not in reply:
+            return reply
+        thinking = self.thinks and body.get("reasoning_effort") != "none"
+        message = {"content": self.says, **({"reasoning": "Let me see."} if thinking else {})}
+        if thinking and (body.get("max_completion_tokens") or body.get("max_tokens", 0)) < 1000:
+            message["content"], ends = None, "length"
+        else:
+            ends = self.ends
+        reply["choices"] = [{"message": message, "finish_reason": ends}]
+        return reply
+
+
+def in_words(server, **options):
+    return InWords(open_engine(server.url, method="words", **options), 2)
+
+
+def test_a_model_without_log_probabilities_judges_in_words_held_to_the_labels_by_a_schema():
+    with Liar(Speaking(never=("max_tokens", "logprobs"), says='{"verdict": "Yes"}')) as server:
+        engine = in_words(server)
+        answers = label_log_probs(engine, PROMPTS[:2], ("Yes", "No"))
+        asked = [body for path, body in server.asked if path == "/v1/chat/completions"][-1]
+    assert answers.probs.tolist() == [[1, 0], [1, 0]]
+    assert answers.n_samples.tolist() == [2, 2]
+    assert asked["response_format"]["json_schema"]["schema"]["properties"]["verdict"]["enum"] == ["Yes", "No"]
+    assert "logprobs" not in asked
+    assert parts(engine) | {"backend": "server-words", "constrained": "response_format", "votes": "2"} == parts(engine)
+
+
+def test_a_server_that_takes_no_schema_is_asked_without_and_its_last_line_is_read():
+    with Liar(Speaking(constrains=(), says="I would say:\nYes.")) as server:
+        engine = in_words(server)
+        answers = label_log_probs(engine, PROMPTS[:1], ("Yes", "No"))
+    assert answers.probs.tolist() == [[1, 0]]
+    assert parts(engine)["constrained"] == "no"
+
+
+def test_a_model_that_reasons_by_itself_is_asked_not_to_and_where_it_does_all_the_same_it_has_room():
+    with Liar(Speaking(thinks=True, while_reasoning=())) as server:
+        assert parts(in_words(server))["effort"] == "none"
+    with Liar(Speaking(thinks=True, while_reasoning=(), efforts=("low", "high"))) as server:
+        engine = in_words(server)
+        answers = label_log_probs(engine, PROMPTS[:1], ("Yes", "No"))
+        assert server.asked[-1][1].get("max_completion_tokens") == LONG
+    assert not answers.failures
+    assert "effort" not in parts(engine)
+
+
+def test_the_effort_that_the_user_asks_for_is_sent_with_every_question_and_signed():
+    with Liar(Speaking(thinks=True, while_reasoning=("temperature", "top_p"))) as server:
+        engine = in_words(server, reasoning_effort="medium")
+        label_log_probs(engine, PROMPTS[:1], ("Yes", "No"))
+        asked = server.asked[-1][1]
+    assert asked["reasoning_effort"] == "medium"
+    assert "temperature" not in asked
+    assert parts(engine)["effort"] == "medium"
+    assert parts(engine)["judging_without"] == "temperature,top_p"
+
+
+def test_an_effort_that_the_server_does_not_know_is_an_error_and_not_left_out():
+    with Liar(Speaking()) as server, pytest.raises(ServerError, match="reasoning_effort"):
+        in_words(server, reasoning_effort="enormous")
+
+
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [
+        (Speaking(says="I cannot help with that."), "the answer ends in 'I cannot help with that.'"),
+        (Speaking(says="Yes", ends="length"), "the answer was cut after"),
+        (Speaking(says="", ends="content_filter"), "the model or its provider refused"),
+    ],
+)
+def test_what_is_no_label_fails_its_question_with_the_reason(model, why):
+    with Liar(model) as server:
+        answers = label_log_probs(in_words(server), PROMPTS[:1], ("Yes", "No"))
+    assert why in answers.failures[0]
+
+
+def test_auto_takes_words_where_a_server_offers_nothing_else(tmp_path):
+    with Liar(Speaking(never=("max_tokens", "logprobs", "top_logprobs"))) as server:
+        judge = open_judge(server.url, tmp_path / "answers.sqlite", answers="auto", n_votes=3)
+        assert parts(judge)["votes"] == "3"
+    with Liar(Hosted(while_reasoning=())) as server:
+        judge = open_judge(server.url, tmp_path / "answers.sqlite", answers="auto", n_votes=3)
+        assert parts(judge)["backend"].startswith("server-chat")

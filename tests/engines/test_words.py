@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from synthscore.engine import Capabilities, Generation, LabelAnswer, Prompt, Question, capabilities_of, label_log_probs
-from synthscore.engines.words import LONG, SHORT, InWords, count_votes, read_label
+from synthscore.engines.words import LONG, SHORT, InWords, count_votes, read_label, sample_seed
 from synthscore.errors import EngineError, InputError
 from synthscore.judging.asking import Asking, Pair, ask
 from synthscore.judging.templates import Templates, load_task
@@ -98,7 +98,11 @@ class Speaker(FakeEngine):
     """Answers Better to two samples of three, and Worse to the others."""
 
     def __init__(self):
-        super().__init__(writer=lambda prompt, seed: "Worse" if seed % 3 == 2 else "Better")
+        super().__init__(writer=self.speak)
+
+    def speak(self, prompt, seed):
+        number = next(n for n in range(10) if sample_seed(Question(prompt, LABELS), n) == seed)
+        return "Worse" if number % 3 == 2 else "Better"
 
 
 def test_samples_are_questions_of_their_own_so_that_more_votes_ask_only_for_the_rest(tmp_path):
@@ -138,7 +142,8 @@ def test_the_store_reads_back_the_question_of_a_sample(tmp_path):
         engine.answer([Question(Prompt("one"), LABELS)])
         (batch,) = store.batches()
         stored = store.read(batch)
-        assert [(row.question.labels, row.question.seed) for row in stored] == [(LABELS, 0), (LABELS, 1)]
+        seeds = [sample_seed(Question(Prompt("one"), LABELS), number) for number in (0, 1)]
+        assert [(row.question.labels, row.question.seed) for row in stored] == [(LABELS, seed) for seed in seeds]
         assert [row.key for row in stored] == [row.question.key(row.engine) for row in stored]
         (row, _) = store.rows()
         assert row["question"]["labels"] == list(LABELS)
@@ -163,6 +168,12 @@ def test_an_exact_judge_has_no_number_of_samples_and_asks_in_one_order():
     verdicts = ask([pair], FakeEngine(), Templates(load_task("summarization")))
     assert verdicts.answers.n_samples is None
     assert verdicts.n_samples.tolist() == [[math.inf]]
+
+
+def test_questions_do_not_share_the_seeds_of_their_samples():
+    """With one seed for the first samples of all questions, a draw near the end of the dice would be so for all."""
+    seeds = {sample_seed(Question(Prompt(str(n)), LABELS), number) for n in range(100) for number in range(3)}
+    assert len(seeds) == 300
 
 
 def test_no_votes_are_refused():

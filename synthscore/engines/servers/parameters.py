@@ -14,11 +14,14 @@ from typing import Any
 from ...errors import ServerError
 
 OF_LOG_PROBS = {"logprobs", "top_logprobs"}
-_OPTIONAL = {"temperature", "top_p", "seed", "stop"}  # what a request can do without
+CONSTRAINTS = {"response_format", "structured_outputs", "regex", "grammar"}
+"""What makes an answer in words one of the labels: a server takes one of these, or none."""
+_OPTIONAL = {"temperature", "top_p", "seed", "stop", *CONSTRAINTS}  # what a request can do without
 _CHANGES_TEXTS = {"temperature", "top_p"}
 _REFUSALS = {400, 403, 422}  # 403: how o4-mini refuses log-probabilities
 _NAMES = re.compile(
-    r"\b(temperature|top_p|seed|stop|(?:top_)?logprobs|max_(?:completion_)?tokens|reasoning(?:_effort)?)\b"
+    r"\b(temperature|top_p|seed|stop|(?:top_)?logprobs|max_(?:completion_)?tokens|reasoning(?:_effort)?"
+    r"|response_format|structured_outputs|regex|grammar)\b"
 )
 
 
@@ -27,12 +30,19 @@ class Parameters:
     """How requests of one purpose, judging or writing, are sent to one server.
 
     limit : the name of the limit of tokens. effort : sent as reasoning_effort; "": not sent, None: nor to be tried
+    wanted : the effort that the user asks for, which is not given up; "": none
     without : parameters that are left out
     """
 
     limit: str = "max_tokens"
     effort: str | None = ""
+    wanted: str = ""
     without: set[str] = field(default_factory=set)
+
+    @classmethod
+    def asked_for(cls, effort: str) -> Parameters:
+        """With the reasoning effort that the user asks for; "": none."""
+        return cls(effort=effort, wanted=effort)
 
     def sent(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The body of a request as this server takes it."""
@@ -53,7 +63,7 @@ class Parameters:
             self.effort = "none"
         elif new := (named & _OPTIONAL) - self.without:
             self.without |= new
-        elif "reasoning_effort" in named and self.effort:
+        elif "reasoning_effort" in named and self.effort and not self.wanted:
             self.effort = None
         else:
             return False

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from ...errors import EngineError
+from ...usage import Usage
 from .steps import NextToken, unbiased
 
 T = TypeVar("T")
@@ -33,6 +34,7 @@ class Software:
     spells : a grammar makes it begin its answer with given tokens, and log-probabilities are those without the grammar
     one_by_one : it reads one prompt at a time, and keeps the last: the requests of a question should come together
     writes : with every text, or the model's generation_config.json would have its say
+    constrains : how an answer in words is made one of the labels: a name of CONSTRAINTS
     names_tokenizer : it names the model's tokenizer
     """
 
@@ -42,6 +44,7 @@ class Software:
     one_by_one: bool = False
     spells: bool = False
     writes: Mapping[str, Any] = field(default_factory=dict)
+    constrains: str = "response_format"
     names_tokenizer: bool = False
 
 
@@ -53,14 +56,38 @@ _OURS: dict[str, Any] = {
 }
 _LLAMA_CPP = {"top_k": 0, "min_p": 0.0, "repeat_penalty": 1.0}  # or it draws from 40 tokens, and penalises repeats
 SOFTWARE: Mapping[str, Software] = {
-    "vllm": Software("/version", **_OURS),
-    "sglang": Software("/get_server_info", **_OURS),
+    "vllm": Software("/version", constrains="structured_outputs", **_OURS),
+    "sglang": Software("/get_server_info", constrains="regex", **_OURS),
     # goes_on: it takes a last message of the model's as a beginning anyway
-    "llamacpp": Software("/props", _OURS["chat"], {}, writes=_LLAMA_CPP),
-    "llama-cpp-python": Software("/openapi.json", one_by_one=True, spells=True, writes=_LLAMA_CPP),
+    "llamacpp": Software("/props", _OURS["chat"], {}, writes=_LLAMA_CPP, constrains="grammar"),
+    "llama-cpp-python": Software(
+        "/openapi.json", one_by_one=True, spells=True, writes=_LLAMA_CPP, constrains="grammar"
+    ),
 }
 OWNERS: Mapping[str, str] = {"me": "llama-cpp-python"}
 """Software by what a server names as the owner of its model; by its own name, where it is in SOFTWARE."""
+
+
+def constraint(name: str, labels: Sequence[str]) -> dict[str, Any]:
+    """The fields of a request by which its answer is one of the labels. name : of CONSTRAINTS"""
+    if name == "structured_outputs":  # vLLM
+        return {name: {"choice": list(labels)}}
+    if name == "regex":  # SGLang
+        return {name: f"({'|'.join(map(re.escape, labels))})"}
+    if name == "grammar":  # llama.cpp
+        return {name: f"root ::= {' | '.join(json.dumps(label, ensure_ascii=False) for label in labels)}"}
+    return {name: {"type": "json_schema", "json_schema": {"name": "verdict", "strict": True, "schema": schema(labels)}}}
+
+
+def schema(labels: Sequence[str]) -> dict[str, Any]:
+    """Of a JSON object whose one value is one of the labels."""
+    verdict = {"type": "string", "enum": list(labels)}
+    return {
+        "type": "object",
+        "properties": {"verdict": verdict},
+        "required": ["verdict"],
+        "additionalProperties": False,
+    }
 
 
 class NoLogProbsError(ValueError):
@@ -97,11 +124,6 @@ class Route(ABC):
         """What is reported of the token. prompt : token ids, or the fields of a chat. wanted : the tokens that matter;
         behind a chat template, those that the answer is made to begin with"""
 
-    def used(self, reply: Mapping[str, Any]) -> tuple[Any, Any]:
-        """Tokens of the prompt, and those of them that were cached, as far as reported."""
-        usage = reply.get("usage") or {}
-        return usage.get("prompt_tokens"), (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
-
 
 class ChosenIds(Route):
     """Chosen tokens by logprob_token_ids: vLLM. https://github.com/vllm-project/vllm/pull/43463"""
@@ -128,9 +150,6 @@ class Generate(Route):
         asked = {"input_ids": list(prompt), "sampling_params": {"max_new_tokens": 1, "temperature": 0}}
         reported = {"return_logprob": True, "top_logprobs_num": 1, "token_ids_logprob": list(wanted)}
         return post(asked | reported, read)
-
-    def used(self, reply: Mapping[str, Any]) -> tuple[Any, Any]:
-        return reply["meta_info"]["prompt_tokens"], reply["meta_info"].get("cached_tokens")
 
 
 class TopIds(Route):
@@ -172,9 +191,6 @@ class Biased(Route):
             bias = better
         raise EngineError("the biases that show the labels' tokens were not found within 6 requests")
 
-    def used(self, reply: Mapping[str, Any]) -> tuple[Any, Any]:
-        return reply.get("tokens_evaluated"), (reply.get("timings") or {}).get("cache_n")
-
 
 class Chat(Route):
     """The k most probable tokens, as text, behind a message in the server's own chat template."""
@@ -195,6 +211,15 @@ class Chat(Route):
             return NextToken.of_top([(str(token), p) for token, p in told_token(reply, "token", len(wanted))], top_k)
 
         return post(asked, read)
+
+
+class Words(Route):
+    """No log-probabilities: the server writes, and is asked for labels in words (engines/words.py)."""
+
+    name, path, by_ids, complete = "words", "/chat/completions", False, True
+
+    def ask(self, post: Post, prompt: Any, wanted: Sequence[Any], top_k: int) -> NextToken[Any]:
+        raise EngineError("it is asked in words, and for no log-probabilities")
 
 
 ROUTES: tuple[type[Route], ...] = (ChosenIds, Generate, Biased, TopIds, Chat)
@@ -231,6 +256,44 @@ def token_id(token: int | str) -> int:
     if not found:
         raise ValueError(f"the token {token!r}, expected its id")
     return whole(int(found[1]))
+
+
+def usage_of(reply: Mapping[str, Any]) -> Usage:
+    """The tokens of a reply, as far as it reports them, in the words of any server. What is no whole number counts as
+    not reported: an answer is none the worse for that."""
+
+    def count(*path: str) -> int:
+        value: Any = reply
+        for name in path:
+            value = value.get(name) if isinstance(value, Mapping) else None
+        return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else 0
+
+    def first(*paths: tuple[str, ...]) -> int:
+        return next((n for path in paths if (n := count(*path))), 0)
+
+    n_in = first(
+        ("usage", "prompt_tokens"), ("usage", "input_tokens"), ("meta_info", "prompt_tokens"), ("tokens_evaluated",)
+    )
+    n_cached = first(
+        ("usage", "prompt_tokens_details", "cached_tokens"),
+        ("usage", "input_tokens_details", "cached_tokens"),
+        ("usage", "prompt_cache_hit_tokens"),  # DeepSeek
+        ("meta_info", "cached_tokens"),
+        ("timings", "cache_n"),
+    )
+    read, made = count("usage", "cache_read_input_tokens"), count("usage", "cache_creation_input_tokens")
+    if read or made:  # Anthropic: beside the input tokens, not among them
+        n_in, n_cached = n_in + read + made, read
+    n_out = first(
+        ("usage", "completion_tokens"), ("usage", "output_tokens"), ("meta_info", "completion_tokens"),
+        ("tokens_predicted",),
+    )  # fmt: skip
+    n_reasoning = first(
+        ("usage", "completion_tokens_details", "reasoning_tokens"),
+        ("usage", "output_tokens_details", "reasoning_tokens"),
+        ("usage", "output_tokens_details", "thinking_tokens"),
+    )
+    return Usage(n_in=n_in, n_computed=max(n_in - n_cached, 0), n_out=n_out, n_reasoning=n_reasoning)
 
 
 def number(value: Any) -> float:

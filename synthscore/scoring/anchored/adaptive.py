@@ -20,8 +20,8 @@ from .scale import Scale
 
 Ask = Callable[[IntArray, IntArray, BoolArray], FloatArray]
 """target, level (1..N), swapped (as in Verdict), each of shape (n,) -> better, worse, similar of the target, shape
-(n, 3), which sum to 1 (`three_way`); a row of NaN where there is no answer. Questions are sorted by context, level,
-order, so that what prompts share lies together."""
+(n, 3), which sum to 1 (`three_way`); a row of NaN where there is no answer, of inf where it will come later. Questions
+are sorted by context, level, order, so that what prompts share lies together."""
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
@@ -133,8 +133,11 @@ def ask_in_rounds(
         target = target[sort]
         rung = rung[sort]
         order = order[sort]
-        probs[target, order, rung] = ask(target, rung + 1, order == 1)
+        answers = ask(target, rung + 1, order == 1)
+        waits = np.isinf(answers[:, 0])  # its next question depends on this answer
+        probs[target, order, rung] = np.where(waits[:, None], np.nan, answers)
         left[target, order, rung] = False
+        left[target[waits]] = False
         open_ = open_[going]
         n_rounds += 1
     posterior = _placed(scale, contexts, probs, n_samples)
