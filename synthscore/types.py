@@ -199,6 +199,7 @@ class Ladder:
     """Texts of rising quality for one context and attribute, worst first: two or more, all different.
 
     wanted : of a ladder with fewer rungs than were asked for, how many those were: see `scale`; None for all others
+    shared : texts of every context are compared with it, not only those of its own
     """
 
     context_id: str
@@ -207,6 +208,7 @@ class Ladder:
     rungs: tuple[Rung, ...]
     context: Context | None = None  # carried along in releases, so that scoring needs no second file
     wanted: int | None = None
+    shared: bool = False
 
     def __post_init__(self) -> None:
         name = f"ladder {self.context_id}/{self.attribute}"
@@ -254,6 +256,14 @@ class Ladder:
         """Changes when any rung's text, level or status changes, or the scale."""
         scale = [f"scale:{self.scale}"] if self.scale != self.n_rungs else []
         return text_hash(*(f"{rung.level}:{rung.status}:{rung.text}" for rung in self.rungs), *scale)
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenLadder:
+    """A ladder that a text is compared with. context : that the text was written for, which the judge is shown"""
+
+    ladder: Ladder
+    context: Context
 
 
 # ------------------------------------------------------------------------------------------------- results

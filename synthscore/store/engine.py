@@ -31,7 +31,7 @@ from ..engine import (
 from ..errors import EngineError
 from ..parts import MOST, PART_S, ask_in_parts, in_parts
 from ..signature import Signature, text_hash
-from ..types import FloatArray, Ladder, Score
+from ..types import Context, FloatArray, Ladder, Score
 from ..usage import Usage
 from .budget import Budget
 from .file import VERDICTS, Store, Stored
@@ -183,11 +183,8 @@ class StoredVerdicts:
     def __init__(self, store: Store, engine: Signature, asked: str) -> None:
         self.store, self.engine, self.asked = store, str(engine), asked
 
-    def begun(self, ladder: Ladder) -> Any:
-        """A hash of all that the verdicts depend on but the text, for `key`. None for a ladder without its context."""
-        if ladder.context is None:
-            return None
-        context = ladder.context
+    def begun(self, ladder: Ladder, context: Context) -> Any:
+        """A hash of all that the verdicts depend on but the text, for `key`. context : that the text was written for"""
         parts = (self.asked, ladder.task, ladder.attribute, context.text, context.facts, ladder.hash)
         return hashlib.sha256(text_hash(VERDICTS, self.engine, *parts).encode())
 
@@ -367,7 +364,7 @@ class QuestionCounter(EngineAround):
     def replacing(cls, engine: Engine) -> QuestionCounter:
         """One in the place of the engine that stores answers, or else of the innermost: those around it, which make
         other questions of what they are asked, go on doing so."""
-        if not isinstance(engine, EngineAround) or isinstance(engine, StoredEngine):
+        if isinstance(engine, StoredEngine) or not isinstance(engine, EngineAround):
             return cls(engine)
         plan = cls.replacing(engine.engine)
         front = copy(engine)
