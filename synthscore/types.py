@@ -274,6 +274,7 @@ class Verdict:
     """What the judge answered about a text compared with one rung of its ladder: probabilities, which sum to 1.
 
     swapped : asked the other way round, about the rung; better is of the text all the same
+    n_samples : how many sampled answers the probabilities are the frequencies of; None: they are exact
     """
 
     level: int
@@ -281,6 +282,7 @@ class Verdict:
     better: float
     worse: float
     similar: float
+    n_samples: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,11 @@ your own.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
-
-import numpy as np
 
 from ..engine import Progress
 from ..errors import LadderError, require_kind
@@ -73,10 +72,12 @@ class OnLadder:
     def verdicts(self, verdicts: Verdicts) -> tuple[Verdict, ...]:
         """On the target, by rung and order, as far as there are any."""
         return tuple(
-            Verdict(level, bool(order), *probs)
+            Verdict(level, bool(order), better, worse, similar, int(n) if math.isfinite(n) else None)
             for pair, level in zip(self.pairs, self.levels, strict=True)
-            for order, probs in enumerate(verdicts.by_order[:, pair].tolist())
-            if not np.isnan(probs[0])
+            for order, ((better, worse, similar), n) in enumerate(
+                zip(verdicts.by_order[:, pair].tolist(), verdicts.n_samples[:, pair].tolist(), strict=True)
+            )
+            if not math.isnan(better)
         )
 
     def missing(self, verdicts: Verdicts, known: Collection[int]) -> list[str]:
