@@ -43,8 +43,8 @@ TEXT = """\
 as written is {rho_mean:.3f} in the mean, {rho_lowest:.2f} at the lowest; {n_as_written} were put in the very order;
 {n_in_order} of {n_pairs} pairs of rungs ({in_order:.1%}) are in order, of neighbours {n_steps_in_order} of {n_steps}.
 
-**Length.** Mean over ladders of Spearman's correlation of words and rung; a star: beyond {ceiling}, the ceiling that was
-set. It was missed in {n_long} of {n_tasks} tasks.
+**Length.** Mean over ladders of Spearman's correlation of words and rung; a star: beyond {ceiling}, the ceiling that
+was set. It was missed in {n_long} of {n_tasks} tasks.
 
 {lengths}
 
