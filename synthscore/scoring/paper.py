@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ..errors import InputError, require_kind, unusable
 from ..judging.asking import Verdicts, unreported_note
 from ..signature import seeded_rng
-from ..types import FloatArray, Score
+from ..types import FloatArray, Score, Status
 from .ladder import OnLadder, TextScoring
 from .method import Limits
 
@@ -89,7 +89,8 @@ class Paper(TextScoring):
         if (most - least == 2).all():
             return text.unscored(missing[0])
         gaps = np.flatnonzero(~known)
-        value, status = None, "unscored"
+        value: float | None = None
+        status: Status = "unscored"
         if not missing:
             raw = float(paper_sum(better[None], worse[None])[0])
             value, status = float(rung_equivalent([raw], n)[0]), "ok"
