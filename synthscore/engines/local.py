@@ -127,9 +127,17 @@ class LocalEngine:
                 raise EngineError(f"exact=True with backend {backend!r}: expected one of the two")
             backend, dtype = cls.alone, "float32" if dtype == "auto" else dtype
         loaded = load(cls.auto_class, cls.kind, where, dtype=dtype, **options)
-        named = {"name": loaded.name, "revision": loaded.revision, "quantised": loaded.quantised}
-        how = {"max_tokens": max_tokens, "backend": backend, "thinking": thinking}
-        return cls(loaded.model, loaded.tokenizer, **named, date=loaded.date, **how)
+        return cls(
+            loaded.model,
+            loaded.tokenizer,
+            name=loaded.name,
+            revision=loaded.revision,
+            quantised=loaded.quantised,
+            date=loaded.date,
+            max_tokens=max_tokens,
+            backend=backend,
+            thinking=thinking,
+        )
 
     def _prepare(self, tokenizer: Any, backend: str) -> str:
         """Make `prompts` and all that answers need, and choose the backend: here, the only one. raises : EngineError"""
