@@ -196,13 +196,17 @@ class Rung:
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """Texts of rising quality for one context and attribute, worst first: two or more, all different."""
+    """Texts of rising quality for one context and attribute, worst first: two or more, all different.
+
+    wanted : of a ladder with fewer rungs than were asked for, how many those were: see `scale`; None for all others
+    """
 
     context_id: str
     task: str
     attribute: str
     rungs: tuple[Rung, ...]
     context: Context | None = None  # carried along in releases, so that scoring needs no second file
+    wanted: int | None = None
 
     def __post_init__(self) -> None:
         name = f"ladder {self.context_id}/{self.attribute}"
@@ -222,6 +226,8 @@ class Ladder:
         texts = [rung.text for rung in self.usable]
         if len(set(texts)) < len(texts):
             raise LadderError(f"{name}: two rungs are the same text, expected all different", **self._key)
+        if self.wanted is not None and (type(self.wanted) is not int or self.wanted < 2):
+            raise LadderError(f"{name}: {self.wanted!r} rungs were wanted, expected a whole number from 2", **self._key)
 
     @property
     def _key(self) -> dict[str, str]:
@@ -232,14 +238,22 @@ class Ladder:
         return len(self.rungs)
 
     @property
+    def scale(self) -> int:
+        """Scores on this ladder are on 1 (as good as the worst rung) to this number (as the best): that of its rungs,
+        or, where it has fewer than were wanted, of those, so that scores on short and on whole ladders mean the same.
+        """
+        return self.wanted or self.n_rungs
+
+    @property
     def usable(self) -> tuple[Rung, ...]:
         """The rungs that have a text."""
         return tuple(rung for rung in self.rungs if rung.status == "ok")
 
     @property
     def hash(self) -> str:
-        """Changes when any rung's text, level or status changes."""
-        return text_hash(*(f"{rung.level}:{rung.status}:{rung.text}" for rung in self.rungs))
+        """Changes when any rung's text, level or status changes, or the scale."""
+        scale = [f"scale:{self.scale}"] if self.scale != self.n_rungs else []
+        return text_hash(*(f"{rung.level}:{rung.status}:{rung.text}" for rung in self.rungs), *scale)
 
 
 # ------------------------------------------------------------------------------------------------- results

@@ -303,8 +303,8 @@ def examine(
         signature=Signature.merged(verdicts.signature for verdicts in asker.verdicts),
         protocol=asking.protocol,
         n_questions=sum(len(verdicts.answers) for verdicts in asker.verdicts),
-        tokens_naive=sum(verdicts.answers.tokens_naive for verdicts in asker.verdicts),
-        tokens_computed=sum(verdicts.answers.tokens_computed for verdicts in asker.verdicts),
+        tokens_naive=sum(verdicts.answers.usage.n_in for verdicts in asker.verdicts),
+        tokens_computed=sum(verdicts.answers.usage.n_computed for verdicts in asker.verdicts),
     )
 
 

@@ -15,10 +15,11 @@ from ..errors import InputError
 from ..io.formats import list_formats
 from ..io.shards import Shard
 from ..judging.asking import Asking, ProtocolName
+from .costs import command_budget
 from .messages import Messages, UsageError, Watched, held_stdout
 
 if TYPE_CHECKING:
-    from ..engine import Progress
+    from ..engine import Engine, Progress
     from ..ladders.references import References
     from ..scoring.method import Method
 
@@ -241,6 +242,12 @@ class Opening(Running):
     "with --answers words: answers to each question"
     store: str | None = None
     "file that keeps every answer of the model, so that nothing is asked twice; none: nowhere (default: in your cache)"
+    price: str | None = None
+    "TOML or JSON of your prices of a million tokens: by model, in, out, and maybe cached (docs/servers.md)"
+    cost_limit: Annotated[float | None, Parameter(validator=Number(gt=0))] = None
+    "with --price: stop where so much is spent. What was answered is kept, and the same command goes on"
+    max_questions: Positive | None = None
+    "stop where so many questions were asked now"
 
     questions_to: FileOut | None = None
     """file that questions without an answer in the store are written to, for --model batch:NAME; the command then stops
@@ -270,6 +277,7 @@ class Opening(Running):
                 in_words = capabilities_of(engine).answers == "words"
                 why = "in words, since it reports no log-probabilities" if in_words else "for probabilities"
                 messages.note(f"{model} is asked {why}")
+            self._limit(engine, model)
             store = store_of(engine)
             with store if store is not None else nullcontext():
                 yield Watched(engine, messages, dry_run=dry_run)
@@ -295,6 +303,22 @@ class Opening(Running):
 
         with held_stdout(), unasked_to(self.questions_to) as questions:
             yield {**options, "questions": questions}
+
+    def _limit(self, engine: "Engine", model: str) -> None:
+        """Count what the engine takes in the budget of this command, which stops it where it is spent."""
+        from ..store.budget import model_names
+        from ..store.engine import stored_engine
+
+        budget = command_budget(self.price, self.cost_limit, self.max_questions)
+        if (stored := stored_engine(engine)) is not None:
+            budget.watch(stored, *model_names(engine.signature, model))
+            stored.budget = budget
+        elif names := [name for name in ("price", "cost_limit", "max_questions") if getattr(self, name) is not None]:
+            option = f"--{names[0].replace('_', '-')}"
+            raise UsageError(
+                f"{option} counts what comes into a store, and answers of {model} are not stored here. Leave it out, "
+                "or name a --store"
+            )
 
 
 @Parameter(name="*", group="model")

@@ -14,6 +14,7 @@ from .options import Positive, RowsOut
 
 if TYPE_CHECKING:
     from ..store.file import Batch
+    from ..store.runs import Spent
 
 HELP = """
 Look at stored answers, join them.
@@ -41,12 +42,14 @@ def info(*, file: File = None, messages: Messages = Messages()) -> int:
       $ synthscore store info --store answers.sqlite
 
     Prints how large the store is, and a table of its answers by engine and kind: how many, how many of them are kept
-    with their question, and the days of the first and the last (UTC).
+    with their question, and the days of the first and the last (UTC). Then what they took, as far as it is known:
+    questions asked, failed ones among them, a second of waiting, and tokens.
     """
     from ..store.file import FORMAT, Store, utc
+    from ..store.runs import Spent
 
     with Store(file, create=False) as opened:
-        batches, size = opened.batches(), opened.size_bytes
+        batches, runs, size = opened.batches(), opened.runs(), opened.size_bytes
     held: dict[tuple[str, str], list[Batch]] = {}
     for batch in batches:
         held.setdefault((batch.kind, batch.engine), []).append(batch)
@@ -65,7 +68,29 @@ def info(*, file: File = None, messages: Messages = Messages()) -> int:
     ]
     if rows:
         print("\n" + table(rows, ("kind", "answers", "with question", "first", "last", "engine"), width=10**6))
+    spent: dict[tuple[str, str], Spent] = {}
+    for run in runs:
+        spent[run.kind, run.engine] = spent.get((run.kind, run.engine), Spent()) + run.spent
+    if spent:
+        columns = ("kind", "asked", "failed", "a second", "tokens in", "cached", "out", "reasoning", "engine")
+        print("\n" + table([_row(kind, engine, one) for (kind, engine), one in spent.items()], columns, width=10**6))
     return OK
+
+
+def _row(kind: str, engine: str, spent: Spent) -> list[object]:
+    usage = spent.usage
+    rate = spent.n_asked / spent.seconds if spent.seconds else None
+    return [
+        kind,
+        spent.n_asked,
+        spent.n_failed,
+        rate,
+        usage.n_in,
+        usage.n_cached,
+        usage.n_out,
+        usage.n_reasoning,
+        engine,
+    ]
 
 
 @store.command(help_epilogue="")

@@ -26,6 +26,7 @@ from ..types import Context, Ladder, Rung
 from .release import DATA, FORMAT, MAKE, MANIFEST, NEEDED, PROVENANCE, Key
 
 INDEXED = ["task", "context_id", "attribute", "level"]
+WANTED = "wanted"
 REPEATED = ["context", "facts"]  # in every row of a context: each is held once
 N_KEPT_LADDERS, N_KEPT_GROUPS = 1024, 2  # that were read last
 
@@ -134,17 +135,25 @@ class RowRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClosedLadder:
-    """What the index knows of a ladder whose texts are still in its file. runs : its rows there"""
+    """What the index knows of a ladder whose texts are still in its file.
+
+    runs : its rows there. wanted : as of Ladder
+    """
 
     task: str
     context_id: str
     attribute: str
     file: LadderFile = field(repr=False)
     runs: Sequence[RowRun] = field(repr=False)
+    wanted: int | None = None
 
     @property
     def n_rungs(self) -> int:
         return sum(run.end - run.first for run in self.runs)
+
+    @property
+    def scale(self) -> int:
+        return self.wanted or self.n_rungs
 
 
 def key_of(ladder: Ladder | ClosedLadder) -> Key:
@@ -160,8 +169,10 @@ def read_index(file: LadderFile) -> list[ClosedLadder]:
             source=file.name,
         )
     runs: dict[Key, tuple[RowRun, ...]] = {}
+    wanted: dict[Key, int] = {}  # of the ladders that are shorter than that
+    marked = WANTED in file.columns
     for group in range(file.n_groups):
-        table = file.read_group(group, INDEXED)
+        table = file.read_group(group, [*INDEXED, WANTED] if marked else INDEXED)
         columns = [table.column(name).to_pylist() for name in INDEXED]
         for row, (task, context_id, attribute, level) in enumerate(zip(*columns, strict=True)):
             names = (task, context_id, attribute)
@@ -178,7 +189,11 @@ def read_index(file: LadderFile) -> list[ClosedLadder]:
                 runs[key] = (*before, last._replace(end=row + 1))
             else:
                 runs[key] = (*before, last, RowRun(group, row, row + 1))
-    return [ClosedLadder(*key, file, ladder_runs) for key, ladder_runs in runs.items()]
+        numbers = table.column(WANTED) if marked else None
+        if numbers is not None and numbers.null_count < len(numbers):
+            keys = zip(*columns[:3], numbers.to_pylist(), strict=True)
+            wanted |= {(task, context_id, attribute): n for task, context_id, attribute, n in keys if type(n) is int}
+    return [ClosedLadder(*key, file, ladder_runs, wanted.get(key)) for key, ladder_runs in runs.items()]
 
 
 # ------------------------------------------------------------------------------------------------- ladders
@@ -214,7 +229,7 @@ def rows_ladder(key: Key, rows: list[dict[str, Any]]) -> Ladder:
             _require_hash(first, "context")
             references = tuple(first.get("references") or ())
             context = _shared_context(context_id, first["context"], first.get("facts") or "", references)
-        return Ladder(context_id, task, attribute, tuple(map(_rung, rows)), context)
+        return Ladder(context_id, task, attribute, tuple(map(_rung, rows)), context, first.get(WANTED))
     except (LadderError, InputError, ValueError, TypeError, AttributeError) as error:
         raise ReferencesError(f"{'/'.join(key)}: {error}") from error
 

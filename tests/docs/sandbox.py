@@ -84,7 +84,7 @@ class Remembering:
         self.known |= dict(zip(new, answers.rows, strict=True))
         if progress:
             progress(len(questions))
-        return Answers([self.known[question] for question in questions], 0, 0)
+        return Answers([self.known[question] for question in questions])
 
 
 class StandIn:

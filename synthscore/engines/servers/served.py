@@ -3,12 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from ...errors import ServerError
+from ...usage import Usage
 from .http import Http, root_of
-from .routes import OWNERS, SOFTWARE, Software
+from .routes import OWNERS, SOFTWARE, Software, usage_of
+
+_SPENT: ContextVar[list[Usage] | None] = ContextVar("synthscore_spent", default=None)
+
+
+@contextmanager
+def metered() -> Iterator[list[Usage]]:
+    """The tokens of every reply that comes inside, in this thread, usable or not."""
+    spent: list[Usage] = []
+    mark = _SPENT.set(spent)
+    try:
+        yield spent
+    finally:
+        _SPENT.reset(mark)
+
+
+def spend(usage: Usage) -> None:
+    """Count tokens, where somebody meters this thread."""
+    if (spent := _SPENT.get()) is not None:
+        spent.append(usage)
 
 
 class Served:
@@ -50,6 +72,7 @@ class Served:
     def sent(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """The reply to a request. raises : ServerError, also where it is of another model than those before."""
         reply = self.http.post(path, body)
+        spend(usage_of(reply))
         named = reply.get("model")
         if isinstance(named, str) and named:
             if named != (self._named or named):
