@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ..scoring.method import Method
 
 JUDGE = (
-    "the judge: nano, a hub model, a folder, a GGUF file, [systemone:]http://HOST:PORT/v1#MODEL, recorded:STORE, or "
-    "batch:NAME"
+    "the judge: nano, a hub model, a folder, a GGUF file, [systemone:]http://HOST:PORT/v1#MODEL, anthropic:MODEL, "
+    "recorded:STORE, or batch:NAME"
 )
 
 
@@ -163,6 +163,8 @@ class On:
     references: str | None = None
     "folder or hub id of the ladders, as `synthscore generate` or `synthscore references import` wrote them"
     revision: Revision = None
+    ladder: str | None = None
+    "id of a context whose ladder all texts are compared with, whatever their contexts (docs/shared_ladder.md)"
     task: str | None = None
     "task, or folder with a task.toml (default: that of each row's ladder)"
     attribute: Attributes = None
@@ -173,7 +175,10 @@ class On:
         from ..ladders.references import References
 
         if self.references is not None:
-            return References.load(self.references, revision=self.revision)
+            references = References.load(self.references, revision=self.revision)
+            return references if self.ladder is None else references.share(self.ladder)
+        if self.ladder is not None:
+            raise UsageError(f"--ladder {self.ladder} names one of --references, and there are none. Name them, too")
         if "references" in method.uses:
             raise UsageError(
                 f"{verb} needs --references: folder or hub id of the ladders, as `synthscore generate` or "

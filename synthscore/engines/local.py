@@ -37,7 +37,8 @@ from ..types import FloatArray, IntArray
 from ..usage import Usage
 from .loading import DType, dtype_name, load, max_length, quantisation
 from .source import Source
-from .tokens import Ids, LabelForms, PromptTokenizer, warn_of_boundary
+from .tokens import Ids, LabelForms, PromptTokenizer, ThinkingTokenizer, warn_of_boundary
+from .words import LONG
 
 TokenIds = npt.NDArray[np.int32]
 
@@ -85,18 +86,21 @@ class LocalEngine:
         date: str = "",
         max_tokens: int | None = None,
         backend: str = "auto",
+        thinking: bool = False,
     ) -> None:
         """name, revision, quantised, date : for the signature, as of loading.Loaded
         max_tokens : tokens in one forward; bounds memory, whatever the number of prompts
         backend : how prompts are run; "auto" takes the first that the model gets right; a named one is taken, or
             EngineError
+        thinking : it thinks before it writes, and before it answers in words; not where its probabilities are asked for
         """
         self.model, self.name, self.revision = model.eval(), name, revision
         self.max_tokens = max_tokens or self.usual
         self.backend = self._prepare(tokenizer, backend)
+        self.thinking = ThinkingTokenizer(tokenizer, self.prompts.max_length) if thinking else None
         self.signature = self._sign(quantised, date)
         description = f"run as {self.backend}, checked against the plain forward when it was loaded"
-        self.capabilities = replace(self.can, tokenizer=self.prompts, description=description)
+        self.capabilities = replace(self.can, reasons=thinking, tokenizer=self.prompts, description=description)
 
     @classmethod
     def load(
@@ -107,12 +111,13 @@ class LocalEngine:
         max_tokens: int | None = None,
         backend: Any = "auto",
         exact: bool = False,
+        thinking: bool = False,
         **options: Any,
     ) -> E:
         """A model from a folder, a GGUF file or the hub.
 
         dtype, options : of loading.load
-        max_tokens, backend : as the engine says; None: its default
+        max_tokens, backend, thinking : as the engine says; None: its default
         exact : numbers that do not depend on what else is asked, to the last bit: the backend that reads prompts alone,
             float32 unless a dtype is named, texts one at a time. Slow: nothing is shared.
         raises : EngineError, when it cannot be loaded or is not of this kind
@@ -122,8 +127,17 @@ class LocalEngine:
                 raise EngineError(f"exact=True with backend {backend!r}: expected one of the two")
             backend, dtype = cls.alone, "float32" if dtype == "auto" else dtype
         loaded = load(cls.auto_class, cls.kind, where, dtype=dtype, **options)
-        named = {"name": loaded.name, "revision": loaded.revision, "quantised": loaded.quantised}
-        return cls(loaded.model, loaded.tokenizer, **named, date=loaded.date, max_tokens=max_tokens, backend=backend)
+        return cls(
+            loaded.model,
+            loaded.tokenizer,
+            name=loaded.name,
+            revision=loaded.revision,
+            quantised=loaded.quantised,
+            date=loaded.date,
+            max_tokens=max_tokens,
+            backend=backend,
+            thinking=thinking,
+        )
 
     def _prepare(self, tokenizer: Any, backend: str) -> str:
         """Make `prompts` and all that answers need, and choose the backend: here, the only one. raises : EngineError"""
@@ -147,7 +161,11 @@ class LocalEngine:
         parts |= {"dtype": dtype, "backend": self.backend}
         if dtype != "float32" and self.backend != self.alone:
             parts["max_tokens"] = str(self.max_tokens)
-        parts |= {"chat": self.prompts.template_hash, **({"date": date} if date else {}), **self.own_parts}
+        chat = self.prompts.template_hash
+        if self.thinking:
+            parts["thinking"] = "on"
+            chat += f"+{self.thinking.template_hash}"
+        parts |= {"chat": chat, **({"date": date} if date else {}), **self.own_parts}
         if self.prompts.boundary == "separate":
             parts["boundary"] = "separate"
         return Signature.of(**parts, transformers=transformers.__version__, torch=torch.__version__)
@@ -196,21 +214,33 @@ class LocalEngine:
         """Texts with the same sampling, each drawn with its question's seed alone.
 
         A text ends where the model ends it or before a stop string ("stop"), or is cut at max_new_tokens or where the
-        model's context ends ("length").
+        model's context ends ("length"). What was thought before it is not part of it, and has LONG tokens of its own,
+        unless labels are asked for: then max_new_tokens has room for it.
         """
+        prompts_of = self.thinking or self.prompts
 
         def key(question: Question) -> tuple[bytes, int]:
-            return np.array(self.prompts.encode(question.prompt), dtype=np.int32).tobytes(), question.seed
+            return np.array(prompts_of.encode(question.prompt), dtype=np.int32).tobytes(), question.seed
 
         by_key, failures = _rows_by(questions, key)
         yield failures, Usage()
         rows = list(by_key.values())
         prompts = [np.frombuffer(ids, dtype=np.int32) for ids, _ in by_key]
-        sampling = questions[0].sampling or Sampling()
-        for batch, texts in self._written(prompts, sampling, [seed for _, seed in by_key]):
-            answers = {row: text for index, text in zip(batch, texts, strict=True) for row in rows[index]}
-            n_out = sum(text.n_tokens for text in texts if isinstance(text, Generation))
+        sampling = whole = questions[0].sampling or Sampling()
+        if self.thinking:
+            n_tokens = sampling.max_new_tokens + (0 if questions[0].labels else LONG)
+            whole = replace(sampling, max_new_tokens=n_tokens, stop=())
+        for batch, texts in self._written(prompts, whole, [seed for _, seed in by_key]):
+            found = [self._answer_of(text, sampling) for text in texts]
+            answers = {row: text for index, text in zip(batch, found, strict=True) for row in rows[index]}
+            n_out = sum(text.n_tokens for text in found if isinstance(text, Generation))
             yield answers, Usage(n_out=n_out)
+
+    def _answer_of(self, text: Answer, sampling: Sampling) -> Answer:
+        """Of what a model that thinks has written."""
+        if self.thinking is None or not isinstance(text, Generation):
+            return text
+        return self.thinking.answer(text, sampling.stop)
 
     def _one_by_one(
         self, questions: Sequence[Question], ask: Callable[[Question], tuple[Answer, int]]

@@ -21,12 +21,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from ...engine import Answer, Answers, Capabilities, Progress, Question
 from ...errors import EngineError, InputError, LabelError, ServerError, SynthscoreWarning, Unasked
 from ...parts import PART_S, Take, gather
 from ...signature import Signature
 from ...usage import Usage
+from .anthropic import API, AnthropicServer
 from .decisions import WIRES, DecisionServer
 from .routes import Words
 from .served import metered
@@ -35,6 +37,7 @@ from .server import Server
 _LOG = logging.getLogger(__name__)
 _ROUTE_CHARS = 1000  # of a prompt: instructions and the beginning of its context
 _OPTIONS = {"method", "tokenizer", "date", "thinking", "reasoning_effort", "top_k", "timeout_s"}
+AnyServer = Server | DecisionServer | AnthropicServer
 _LOOK_AGAIN = 0.02  # seconds, while all servers are set aside
 
 
@@ -63,7 +66,7 @@ class Retry:
 class _Member:
     """A server and how it does. Changed under `lock` alone; room : for so many requests at a time"""
 
-    def __init__(self, server: Server | DecisionServer, in_flight: int) -> None:
+    def __init__(self, server: AnyServer, in_flight: int) -> None:
         self.server, self.lock = server, threading.Lock()
         self.room = threading.Semaphore(1 if server.one_by_one else in_flight)
         self.failures = 0  # in a row
@@ -159,9 +162,7 @@ class ServerPool:
     raises : EngineError, where the servers are not the same: model, software, or what they offer
     """
 
-    def __init__(
-        self, servers: Sequence[Server | DecisionServer], *, in_flight: int = 16, retry: Retry | None = None
-    ) -> None:
+    def __init__(self, servers: Sequence[AnyServer], *, in_flight: int = 16, retry: Retry | None = None) -> None:
         if not servers or in_flight < 1:
             raise InputError(
                 f"cannot ask {len(servers)} servers, {in_flight} requests at a time: expected 1 or more. Give both"
@@ -185,8 +186,8 @@ class ServerPool:
     def open(cls, name: str, *, in_flight: int = 16, retry: Retry | None = None, **options: Any) -> ServerPool:
         """From a name: "http://host:8000/v1#model" or "...#model@revision", or several, with commas between them.
 
-        options : those of Server, or a method of DecisionServer. warns : of a server that does not answer, which is
-            left out; and where nothing tells which weights are served
+        options : those of Server, or a method of DecisionServer or AnthropicServer. warns : of a server that does not
+            answer, which is left out; and where nothing tells which weights are served
         raises : EngineError, where none answers, or one cannot be used
         """
         if others := sorted(set(options) - _OPTIONS):
@@ -339,7 +340,7 @@ class ServerPool:
         return "; ".join(member.gone for member in self._members)
 
 
-def _open(url: str, model: str | None, retry: Retry, options: dict[str, Any]) -> Server | DecisionServer:
+def _open(url: str, model: str | None, retry: Retry, options: dict[str, Any]) -> AnyServer:
     n_failed = 0
     while True:
         try:
@@ -352,11 +353,19 @@ def _open(url: str, model: str | None, retry: Retry, options: dict[str, Any]) ->
             time.sleep(retry.wait(n_failed, error.retry_after))
 
 
-def _server(url: str, model: str | None, options: dict[str, Any]) -> Server | DecisionServer:
+def _server(url: str, model: str | None, options: dict[str, Any]) -> AnyServer:
     """One that reports log-probabilities, of our own prompts; else one that decides, by its own; else one that only
-    writes, and can be asked in words."""
+    writes, and can be asked in words. Anthropic's only where it is named so."""
     timeout = {name: value for name, value in options.items() if name == "timeout_s"}
     method = options.get("method", "auto")
+    if method == AnthropicServer.name:
+        if others := sorted(set(options) - {"method", "thinking", "reasoning_effort", "timeout_s"}):
+            raise EngineError(f"cannot open anthropic:{model} with {', '.join(others)}: it takes none. Leave that out")
+        return AnthropicServer(url, model, **{name: value for name, value in options.items() if name != "method"})
+    if urlsplit(url).hostname == urlsplit(API).hostname:
+        raise EngineError(
+            f"{url} is Anthropic's address, which takes its own key. Name it anthropic:{model or 'MODEL'}"
+        )
     if method in WIRES and (date := options.get("date")):
         raise EngineError(
             f"cannot set the date {date}: the server {url} puts its own words around questions. Leave that out"

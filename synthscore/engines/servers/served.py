@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, ClassVar
 
 from ...errors import ServerError
 from ...usage import Usage
-from .http import Http, root_of
+from .http import COMPATIBLE, Access, Http, root_of
 from .routes import OWNERS, SOFTWARE, Software, usage_of
 
 _SPENT: ContextVar[list[Usage] | None] = ContextVar("synthscore_spent", default=None)
@@ -42,12 +42,15 @@ class Served:
         where no model is listed under that name: the user's word on the weights, which the server is not sent
     server : software and version, as far as they are reported; for signatures
     version, revision : what the server reports of itself, and what the user says of its weights; "" for nothing
+    access : whose keys it is given
     raises : ServerError when it is not to be reached
     """
 
+    access: ClassVar[Access] = COMPATIBLE
+
     def __init__(self, url: str, model: str | None, timeout_s: float) -> None:
         self.url = url.rstrip("/")
-        self.http = Http(self.url, timeout_s)
+        self.http = Http(self.url, timeout_s, self.access)
         self.entry, self.revision = self._find_model(model)
         self.model = str(self.entry["id"])
         owner = str(self.entry.get("owned_by", "unknown"))

@@ -43,8 +43,15 @@ class LengthGroup:
 
     def answers(self, verdicts: Verdicts) -> SoftAnswers:
         """verdicts : of all pairs of the call"""
-        by_order = verdicts.by_order[:, self.pairs]
-        return answers_of(self.n_rungs, len(self.ladders), self.ladder_of, self.compared, by_order, verdicts.protocol)
+        return answers_of(
+            n_rungs=self.n_rungs,
+            n_ladders=len(self.ladders),
+            ladder_of=self.ladder_of,
+            compared=self.compared,
+            by_order=verdicts.by_order[:, self.pairs],
+            protocol=verdicts.protocol,
+            n_samples=verdicts.n_samples[:, self.pairs],
+        )
 
 
 def grouped(
@@ -141,6 +148,7 @@ def ask_adaptively(
                     replace(stop, threshold=threshold),
                     both_orders=asking.n_orders == 2,
                     usable=own >= 0,
+                    n_samples=float(inquiry.signature.part("votes") or "inf"),
                 )
             met |= {group.members[k]: done for k, done in zip(block.tolist(), rounds.met.tolist(), strict=True)}
             n_saved = int((rounds.n_full - rounds.n_asked).sum())
