@@ -357,8 +357,8 @@ def _own_ladder(item: Item, found: Ladder | LadderError, texts: Texts, reference
 def _with_contexts(
     ladders: Sequence[Ladder | LadderError], texts: Texts, references: References
 ) -> list[ChosenLadder | str]:
-    """Ladders that need not be of the items' contexts, with these: as they are shown beside a ladder of their own, where
-    there is one."""
+    """Ladders that need not be of the items' contexts, with these: as they are shown beside a ladder of their own,
+    where there is one."""
     task, attribute = texts.task.name, texts.attribute.name
     names = dict.fromkeys(item.context_id for item in texts.items)
     with_own = [name for name in names if (task, name, attribute) in references]
