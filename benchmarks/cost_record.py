@@ -118,7 +118,7 @@ class Recorder:
         pairs = [Pair(ladder.context, ladder.attribute, text, rung.text) for text in texts for rung in ladder.usable]
         prompts = [prompt_of(p, self.templates, "compare", swapped=swapped) for p in pairs for swapped in (False, True)]
         answers = label_log_probs(self.judge, prompts, PROTOCOLS["compare"])
-        self.n_computed += answers.tokens_computed
+        self.n_computed += answers.usage.n_computed
         self.log_probs.append(answers.log_probs.reshape(len(texts), N_RUNGS, 2, 3))
         self.sequences["compare"] += self._encoded(prompts, PROTOCOLS["compare"])
         placings = [placing(ladder, self.templates, text) for text in texts]
@@ -135,7 +135,7 @@ class Recorder:
         """Of each prompt the one sequence that holds all that is run for it: a label of two tokens takes one more."""
         encoded = []
         for prompt in prompts:
-            *shorter, longest = sorted(Questions([Question(prompt, labels)], self.prompts, "", None).sequences, key=len)
+            *shorter, longest = sorted(Questions([Question(prompt, labels)], self.prompts, "").sequences, key=len)
             assert all(np.array_equal(each, longest[: len(each)]) for each in shorter)
             encoded.append(longest.tolist())
         return encoded

@@ -11,6 +11,10 @@ next one goes on with the same file. After each kill: SQLite's integrity check, 
 every question against its key, the number of answers against what the writer had told was stored, and the first batch
 that a rerun asks against the first that is missing; at the end, all that a rerun asks against all that is missing.
 
+The client: 200 questions to a server that takes .1 to .5 s for a reply, 16 in flight, stopped at a random moment by
+Ctrl-C or kill -9, 10 times each. Replies that had left the server and are not in the store are lost: at most those
+in flight, and with kill -9 those of the last half second.
+
 The ceiling is 0 faults; the first one ends the run.
 """
 
@@ -19,15 +23,32 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import signal
 import sqlite3
 import tempfile
 import time
 from pathlib import Path
 
+from tests.client_kills import IN_FLIGHT, stop_client
 from tests.kills import kill_often
 from tests.verb_kills import VERBS, kill_verb
 
 RESULT = Path(__file__).parent / "results" / "kills.json"
+
+
+def stop_clients(folder: Path, n: int, seed: int) -> str:
+    """Half of them by Ctrl-C. What was lost, in words."""
+    told = []
+    for how in (signal.SIGINT, signal.SIGKILL):
+        found = [stop_client(folder / f"{how}-{k}.sqlite", how, seed=seed + k) for k in range(n // 2)]
+        for lost in found:
+            held = IN_FLIGHT + (lost.n_late if how == signal.SIGKILL else 0)
+            assert lost.n_lost <= held, f"{how}: {lost}"
+            assert not lost.n_again, f"{how}: {lost}"
+            assert how == signal.SIGKILL or f": {lost.n_stored} answers of this run" in lost.line, lost
+        n_sent, most = sum(lost.n_sent for lost in found), max(lost.n_lost for lost in found)
+        told.append(f"{how.name} {len(found)} times: {n_sent} replies had left the server, at most {most} lost a time")
+    return "; ".join(told) + "; nothing that was stored is asked again"
 
 
 def main() -> None:
@@ -35,12 +56,16 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100, help="of the verbs together, and of the store")
     parser.add_argument("--questions", type=int, default=40_000, help="of each kind; more than can be written")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", choices=[*VERBS, "store"], help="one of them; the kept result of the others stays")
+    parser.add_argument(
+        "--only", choices=[*VERBS, "store", "client"], help="one of them; the kept result of the others stays"
+    )
     args = parser.parse_args()
-    for name in [args.only] if args.only else [*VERBS, "store"]:
+    for name in [args.only] if args.only else [*VERBS, "store", "client"]:
         start = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
-            if name == "store":
+            if name == "client":
+                told = stop_clients(Path(folder), args.kills // 5, args.seed)
+            elif name == "store":
                 counts = kill_often(Path(folder) / "answers.sqlite", args.kills, args.questions, args.seed)
                 gains = [now - before for before, now in zip([0, *counts], counts, strict=False)]
                 told = f"{args.kills} kills, {counts[-1]:,} answers stored, {min(gains)} to {max(gains)} between two"

@@ -54,7 +54,7 @@ class Counting:
 
     def answer(self, questions: object, progress: Progress | None = None) -> object:
         found = self.engine.answer(questions, progress)  # type: ignore[attr-defined]
-        self.n, self.tokens = self.n + len(found.rows), self.tokens + found.tokens_computed
+        self.n, self.tokens = self.n + len(found.rows), self.tokens + found.usage.n_computed
         return found
 
 

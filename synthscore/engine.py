@@ -21,6 +21,7 @@ import numpy as np
 from .errors import EngineError, InputError, SynthscoreWarning, unusable
 from .signature import Signature, text_hash
 from .types import BoolArray, FloatArray
+from .usage import Usage
 
 Kind = Literal["labels", "text", "tokens"]
 
@@ -68,7 +69,7 @@ class LabelLogProbs:
         log P(label | prompt), the whole label, summed over its surface forms. NaN in rows that failed.
     other_tokens : per prompt, or None for a row that failed
     failures : row index -> reason, for rows that could not be asked
-    tokens_naive, tokens_computed : tokens in all prompts, and tokens that the model really ran over
+    usage : tokens that all answers took
     censored : bool, shape of log_probs, or None where nothing is; True: a server did not report this label, and
         log_probs holds the most that it can be
     floors : float64, shape of log_probs, or None; the least that a censored label can be, -inf (and None): not known
@@ -82,8 +83,7 @@ class LabelLogProbs:
     log_probs: FloatArray
     other_tokens: tuple[OtherToken | None, ...] = ()
     failures: Mapping[int, str] = field(default_factory=dict)
-    tokens_naive: int = 0
-    tokens_computed: int = 0
+    usage: Usage = field(default_factory=Usage)
     censored: BoolArray | None = None
     floors: FloatArray | None = None
     mass_reported: bool = True
@@ -244,12 +244,10 @@ tokens : log P(token | prompt, tokens before it) of each token of the continuati
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """One answer a question, in order; and over questions on labels, as far as known: tokens in all prompts, and tokens
-    that the model really ran over."""
+    """One answer a question, in order; and the tokens that they took."""
 
     rows: Sequence[Answer]
-    tokens_naive: int = 0
-    tokens_computed: int = 0
+    usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,8 +285,9 @@ class Engine(Protocol):
     """A model that judges and writes.
 
     An engine that is no plain language model also has an attribute `capabilities`, of type Capabilities. It stays the
-    same as long as the signature does. An engine around another one passes on `capabilities_of` that one. The attribute
-    is no member of this protocol, so that a class with `signature` and `answer` alone is an engine.
+    same as long as the signature does. An engine around another one passes on `capabilities_of` that one. One that need
+    not wait for its last answer also has a method `answer_parts` (parts.py). Neither is a member of this protocol,
+    so that a class with `signature` and `answer` alone is an engine.
     """
 
     @property
@@ -355,28 +354,44 @@ def ask_engine(engine: Engine, questions: Sequence[Question], progress: Progress
     warns : of what is no answer, once, with their number
     """
     answers = engine.answer(questions, progress)
-    if len(answers.rows) != len(questions):
-        n_answers = len(answers.rows)
+    require_all(engine, len(answers.rows), questions)
+    rows, faults = split_faults(engine, questions, dict(enumerate(answers.rows)))
+    warn_of_faults(engine, faults, len(questions))
+    return replace(answers, rows=list(rows.values())) if faults else answers
+
+
+def require_all(engine: Engine, n_answers: int, questions: Sequence[object]) -> None:
+    """raises : EngineError where it did not give one answer a question"""
+    if n_answers != len(questions):
         raise EngineError(
             f"{engine.signature} gave {n_answers} answers to {len(questions)} questions, expected one each. "
             "Mend the engine"
         )
+
+
+def split_faults(
+    engine: Engine, questions: Sequence[Question], rows: Mapping[int, Answer]
+) -> tuple[dict[int, Answer], dict[int, str]]:
+    """Answers by the places of their questions, with an EngineError for what is none; and what is wrong with those."""
     gives_rewards = capabilities_of(engine).gives_rewards
-    rows: list[Answer] = list(answers.rows)
-    faults: list[str] = []
-    for row, (answer, question) in enumerate(zip(answers.rows, questions, strict=True)):
-        if not isinstance(answer, Exception) and (fault := find_fault(answer, question, gives_rewards=gives_rewards)):
-            faults.append(fault)
-            rows[row] = EngineError(f"{engine.signature} gave no usable answer: {fault}")
-    if not faults:
-        return answers
-    warnings.warn(
-        f"{len(faults)} of {len(questions)} answers of {engine.signature} cannot be used and count as failed; "
-        f"the first: {faults[0]}. Mend the engine",
-        SynthscoreWarning,
-        stacklevel=3,
-    )
-    return replace(answers, rows=rows)
+    checked, faults = dict(rows), {}
+    for row, answer in rows.items():
+        if isinstance(answer, Exception):
+            continue
+        if fault := find_fault(answer, questions[row], gives_rewards=gives_rewards):
+            faults[row] = fault
+            checked[row] = EngineError(f"{engine.signature} gave no usable answer: {fault}")
+    return checked, faults
+
+
+def warn_of_faults(engine: Engine, faults: Mapping[int, str], n_questions: int) -> None:
+    if faults:
+        warnings.warn(
+            f"{len(faults)} of {n_questions} answers of {engine.signature} cannot be used and count as failed; "
+            f"the first: {faults[min(faults)]}. Mend the engine",
+            SynthscoreWarning,
+            stacklevel=4,
+        )
 
 
 def find_fault(answer: object, question: Question, *, gives_rewards: bool = False) -> str:
@@ -487,8 +502,7 @@ def stacked(labels: tuple[str, ...], answers: Answers, mass_reported: bool = Tru
         log_probs=log_probs,
         other_tokens=tuple([answer.other_token for answer in rows]),
         failures=failures,
-        tokens_naive=answers.tokens_naive,
-        tokens_computed=answers.tokens_computed,
+        usage=answers.usage,
         censored=censored,
         floors=floors,
         mass_reported=mass_reported,

@@ -89,6 +89,22 @@ class ServerError(EngineError):
     parameter: str = ""
 
 
+class Unasked(SynthscoreError):
+    """Questions remain unasked on purpose: a limit is reached, or they were written to a file. What was answered is
+    kept, so that whoever asks the same again goes on. It is not the failure of a row, so nothing between an engine and
+    the command line may catch it; that ends with exit code 4 and the line "stopped: MESSAGE"."""
+
+
+class Postponed(EngineError):
+    """A question that was written to a file, to be answered later: the row of answers that it has until then. Whoever
+    would ask more by its answer waits for it."""
+
+    WORDS = "it was written to a file, and is not answered yet"
+
+    def __init__(self) -> None:
+        super().__init__(self.WORDS)
+
+
 class SynthscoreWarning(UserWarning):
     """Something works, but not as one would expect."""
 

@@ -198,6 +198,7 @@ class Rung:
 class Ladder:
     """Texts of rising quality for one context and attribute, worst first: two or more, all different.
 
+    wanted : of a ladder with fewer rungs than were asked for, how many those were: see `scale`; None for all others
     shared : texts of every context are compared with it, not only those of its own
     """
 
@@ -206,6 +207,7 @@ class Ladder:
     attribute: str
     rungs: tuple[Rung, ...]
     context: Context | None = None  # carried along in releases, so that scoring needs no second file
+    wanted: int | None = None
     shared: bool = False
 
     def __post_init__(self) -> None:
@@ -226,6 +228,8 @@ class Ladder:
         texts = [rung.text for rung in self.usable]
         if len(set(texts)) < len(texts):
             raise LadderError(f"{name}: two rungs are the same text, expected all different", **self._key)
+        if self.wanted is not None and (type(self.wanted) is not int or self.wanted < 2):
+            raise LadderError(f"{name}: {self.wanted!r} rungs were wanted, expected a whole number from 2", **self._key)
 
     @property
     def _key(self) -> dict[str, str]:
@@ -236,14 +240,22 @@ class Ladder:
         return len(self.rungs)
 
     @property
+    def scale(self) -> int:
+        """Scores on this ladder are on 1 (as good as the worst rung) to this number (as the best): that of its rungs,
+        or, where it has fewer than were wanted, of those, so that scores on short and on whole ladders mean the same.
+        """
+        return self.wanted or self.n_rungs
+
+    @property
     def usable(self) -> tuple[Rung, ...]:
         """The rungs that have a text."""
         return tuple(rung for rung in self.rungs if rung.status == "ok")
 
     @property
     def hash(self) -> str:
-        """Changes when any rung's text, level or status changes."""
-        return text_hash(*(f"{rung.level}:{rung.status}:{rung.text}" for rung in self.rungs))
+        """Changes when any rung's text, level or status changes, or the scale."""
+        scale = [f"scale:{self.scale}"] if self.scale != self.n_rungs else []
+        return text_hash(*(f"{rung.level}:{rung.status}:{rung.text}" for rung in self.rungs), *scale)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +274,7 @@ class Verdict:
     """What the judge answered about a text compared with one rung of its ladder: probabilities, which sum to 1.
 
     swapped : asked the other way round, about the rung; better is of the text all the same
+    n_samples : how many sampled answers the probabilities are the frequencies of; None: they are exact
     """
 
     level: int
@@ -269,6 +282,10 @@ class Verdict:
     better: float
     worse: float
     similar: float
+    n_samples: int | None = None
+
+
+Status = Literal["ok", "partial", "unscored"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +307,7 @@ class Score:
     low: float | None = None
     high: float | None = None
     n_comparisons: int = 0
-    status: Literal["ok", "partial", "unscored"] = "ok"
+    status: Status = "ok"
     reason: str = ""
     details: Mapping[str, float] = field(default_factory=dict)
     verdicts: tuple[Verdict, ...] = ()

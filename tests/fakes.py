@@ -18,8 +18,10 @@ from synthscore.engine import (
     Question,
 )
 from synthscore.errors import EngineError
+from synthscore.parts import InBatches
 from synthscore.signature import Signature
-from synthscore.store.engine import LEAST, StoredEngine
+from synthscore.store.engine import StoredEngine
+from synthscore.usage import Usage
 
 Judge = Callable[[Prompt, tuple[str, ...]], Sequence[float]]
 Writer = Callable[[Prompt, int], "str | Generation | Exception"]
@@ -90,8 +92,8 @@ class FakeEngine:
         for group in groups.values():
             answers = self.answer_alike([questions[row] for row in group], progress)
             rows.update(zip(group, answers.rows, strict=True))
-            n_tokens += answers.tokens_computed
-        return Answers([rows[row] for row in range(len(questions))], n_tokens, n_tokens)
+            n_tokens += answers.usage.n_computed
+        return Answers([rows[row] for row in range(len(questions))], Usage(n_tokens, n_tokens))
 
     def answer_alike(self, questions: Sequence[Question], progress: Progress | None) -> Answers:
         """Questions of one kind, with the same labels or sampling."""
@@ -106,7 +108,7 @@ class FakeEngine:
                 progress(1)
         judged = questions[0].kind == "labels"
         n_tokens = sum(len(question.prompt.text.split()) for question in questions) if judged else 0
-        return Answers(rows, n_tokens, n_tokens)
+        return Answers(rows, Usage(n_tokens, n_tokens))
 
     def answer_one(self, question: Question) -> Answer:
         """raises : what makes the row fail"""
@@ -176,7 +178,8 @@ def reading_judge(bias=0.0, mass=0.9):
 
 
 def stored_in_batches(engine, store, size):
-    """A StoredEngine whose batches have this size, as long as they are too small to tell the pace of many."""
+    """A StoredEngine that asks so many questions at a time."""
     made = StoredEngine(engine, store)
-    made._sizes = dict.fromkeys(LEAST, size)
+    made.source = InBatches(engine, most=size)
+    made.source.sizes = dict.fromkeys(made.source.sizes, size)
     return made

@@ -59,8 +59,8 @@ def prompts(n: int) -> list[Prompt]:
 class _Telling(Store):
     """Prints how many answers were new, once they are stored."""
 
-    def put_many(self, answers) -> int:
-        n_new = super().put_many(answers)
+    def put_many(self, answers, run=None) -> int:
+        n_new = super().put_many(answers, run)
         print(n_new, flush=True)
         return n_new
 

@@ -221,7 +221,7 @@ def speed_part(engine: Engine, lengths: Sequence[int] = (500, 2000, 8000), n_run
         seconds = time.process_time() - began
         out[f"{n_words}"] = {
             "verdicts_per_second": round(len(prompts) / seconds, 1),
-            "tokens_per_second": round(said.tokens_computed / seconds),
+            "tokens_per_second": round(said.usage.n_computed / seconds),
             "unscored": len(said.failures),
         }
     return {length: row for length, row in out.items() if length != "100"}

@@ -251,7 +251,7 @@ def redteam(
     limits = scores[0] + RISE
     if scoring.gives_errors:
         limits = np.array([score.high for score in found][:: 1 + len(attacks)], dtype=np.float64)  # None is NaN
-    middles = [(canary.ladder.n_rungs + 1) / 2 for canary in canaries]
+    middles = [(canary.ladder.scale + 1) / 2 for canary in canaries]
     return RedteamReport(
         attacks=attacks,
         canaries=canaries,

@@ -16,8 +16,9 @@ from typing import Any
 from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, UnusedCliTokensError
 
 from .._version import __version__
-from ..errors import InputError, SynthscoreError
-from .messages import BROKEN_PIPE, ERROR, INTERRUPTED, OK, USAGE, Messages, UsageError, as_usage, visible
+from ..errors import InputError, SynthscoreError, Unasked
+from .costs import BUDGET, interrupted_line
+from .messages import BROKEN_PIPE, ERROR, INTERRUPTED, OK, STOPPED, USAGE, Messages, UsageError, as_usage, visible
 
 HELP = """
 Absolute quality scores for generated texts: a judge model compares each text with a ladder of synthetic references;
@@ -38,7 +39,8 @@ exit codes:
   1    an error: nothing, or not everything, could be done
   2    the command line was not understood
   3    done, but some rows failed, or could be scored only in part or not at all
-  130  interrupted (Ctrl-C): what the model answered is in the store, so run the command again to go on
+  4    stopped: questions are unasked. What was answered is in the store; the same command goes on
+  130  interrupted (Ctrl-C): each answer that came is in the store, so run the command again to go on
   141  whoever read the output left early
 """
 
@@ -100,6 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code (`synthscore --help` lists them)."""
     argv = sys.argv[1:] if argv is None else list(argv)
     messages = Messages()
+    BUDGET.set(None)
     try:
         try:
             verb, given, _ = build_app(argv).parse_args(argv, exit_on_error=False, print_error=False)
@@ -117,8 +120,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains once more when it ends
         return BROKEN_PIPE
     except KeyboardInterrupt:
-        print("\ninterrupted. Run the same command again to go on: what was answered is in the store", file=sys.stderr)
+        print(f"\n{interrupted_line()}", file=sys.stderr)
         return INTERRUPTED
+    except Unasked as stop:
+        print(visible(f"stopped: {stop}"), file=sys.stderr)
+        return STOPPED
     except (SynthscoreError, OSError) as error:
         if messages.debug:
             traceback.print_exc()
@@ -126,7 +132,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return USAGE if isinstance(error, UsageError) else ERROR
 
 
-OUTPUTS = ("output", "dropped", "unsure", "save_scale", "store", "log_file")
+OUTPUTS = ("output", "dropped", "unsure", "save_scale", "store", "log_file", "questions_to")
 """Options that name what is written."""
 
 

@@ -334,8 +334,8 @@ def _announce_questions(
     sample = attributes if dry_run else attributes[:1]
     for judge, engine in engines.items():
         asking = [method.method for method in judged.values() if method.judge == judge]
-        counter = engine.plan or QuestionCounter(engine.engine)
-        ask_nothing(asking, ratings, sample, replace(tools, judge=counter))
+        counter = engine.plan or QuestionCounter.replacing(engine.engine)
+        ask_nothing(asking, ratings, sample, replace(tools, judge=counter.front))
         n_an_attribute = counter.n_questions // len(sample)
         engine.announce(counter.scaled_to(n_an_attribute * len(attributes)))
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
 from cyclopts.validators import Number
 
 from ..engine import Sampling
@@ -29,7 +29,6 @@ from .options import (
     Output,
     Positive,
     RowsIn,
-    Whole,
     given,
 )
 
@@ -37,13 +36,27 @@ if TYPE_CHECKING:
     from ..ladders.references import References
 
 
+def _rungs(_: Any, tokens: Sequence[Token]) -> int | str:
+    text = tokens[0].value
+    if text == "auto":
+        return text
+    try:
+        n_rungs = int(text)
+    except ValueError:
+        raise ValueError(f"{text} is no whole number, and not auto") from None
+    if n_rungs < 2:
+        raise ValueError("Must be >= 2.")
+    return n_rungs
+
+
 @Parameter(name="*", group="writing")
 @dataclass(frozen=True, kw_only=True)
 class Writing:
     """Who writes, and how."""
 
-    rungs: Annotated[Whole, Parameter(validator=Number(gte=2))] = 5
-    "texts in a ladder, 2 or more"
+    rungs: Annotated[int | Literal["auto"], Parameter(converter=_rungs, n_tokens=1, accepts_keys=False)] = "auto"
+    """texts in a ladder, 2 or more; auto: 5, or by damage as many as a short text allows, so that none is lost: scores
+    are on 1..5 all the same"""
     seed: Annotated[Count, Parameter(show_default=True)] = 0
     "another seed, other texts"
     temperature: Annotated[float | None, Parameter(validator=Number(gte=0, lt=math.inf))] = None
@@ -87,10 +100,12 @@ def generate(
 
       prompt    with --model: the model writes them, the best and the worst first, then those between
       degrade   without: takes the row's first reference (or, for summaries, central sentences) as
-                the best, and damages it more and more in the attribute: the order is known by construction
+                the best, and damages it more and more in the attribute: the order is known by construction.
+                A text too short for five rungs gets four, three or two, and it is said how many
 
     The folder is then a dataset with a card, which `synthscore score --references` and datasets.load_dataset
     read. Ladders that it holds already stay, those for the same task, context and attribute are replaced.
+    A ladder of which no text could be written is left out. The exit code is 3 where a rung failed, 1 where all did.
     A killed run is simply repeated: what the model wrote is in the store.
 
     With --findings the ladders that the folder holds stay, but for the rungs that the file flags: these, and
@@ -113,7 +128,7 @@ def generate(
     from ..ladders.prompted import PromptedWriter
     from ..ladders.references import References, held_by
     from ..ladders.rewrite import read_findings, redraft
-    from ..ladders.write import Writer, draft_ladders, write_rungs
+    from ..ladders.write import MOST_RUNGS, Writer, draft_ladders, fit_rungs, write_rungs
 
     kind = load_task(task)
     names = list(kind.attributes) if "all" in attribute else list(dict.fromkeys(attribute))
@@ -132,14 +147,16 @@ def generate(
     chosen = some_contexts((context.id for context in found), limit)
     found = [context for context in found if context.id in chosen]
     ours = [context for context in found if shard.owns(context.id)] if shard else found
-    drafts = draft_ladders(ours, kind, names, writing.rungs)
+    drafts = draft_ladders(ours, kind, names, MOST_RUNGS if writing.rungs == "auto" else writing.rungs)
     kept: list[str] = []
     if findings:
         name = PromptedWriter.name if model else DegradedWriter.name
         drafts, kept = redraft(drafts, kind.name, held, read_findings(findings), name)
+    writer: Writer = DegradedWriter(seed=writing.seed, lenders=found)  # so that rungs do not depend on the shard
+    if writing.rungs == "auto" and not model:
+        fit_rungs(kind, drafts, writer)
     n_rungs = sum(len(draft.levels) for draft in drafts)
     with ExitStack() as stack:
-        writer: Writer = DegradedWriter(seed=writing.seed, lenders=found)  # so that rungs do not depend on the shard
         signature = Signature.of(writer="degrade", seed=writing.seed)
         if model is not None:
             engine = stack.enter_context(opening.open(model, messages, dry_run=dry_run))
@@ -155,10 +172,11 @@ def generate(
         if dry_run:
             print(*engine.cost, sep="\n")
             return OK
+        cost = engine.cost if model else []
     ladders = [draft.ladder(kind) for draft in drafts]
+    usable = [ladder for ladder in ladders if ladder.usable]
     kept += [f"{draft.context.id}/{draft.attribute.name}: {draft.lost}" for draft in drafts if draft.lost]
-    n_gone = 0 if findings else held.n_differing(ladders)
-    total = References(tuple(ladders)).save(path, merge=True)
+    n_gone = 0 if findings else held.n_differing(usable)
     rungs = [draft.rungs[level] for draft in drafts if not draft.lost for level in draft.levels]
     failed = [rung.reason for rung in rungs if rung.status == "failed"]
     n_written = len(rungs) - len(failed)
@@ -167,21 +185,43 @@ def generate(
     if findings:
         line = f"{work}, {counted(len(drafts), 'ladder')} of them missing or at fault: {counts}"
     else:
-        line = f"{work} x {counted(writing.rungs, 'rung')}: {counts}"
+        lengths = {ladder.n_rungs for ladder in ladders}
+        each = "".join(f" x {counted(n, 'rung')}" for n in lengths) if len(lengths) == 1 else ""
+        line = f"{work}{each}: {counts}"
         if model:
             line += f", in {counted(sum(rung.provenance.get('attempt', 0) for rung in rungs), 'attempt')}"
     messages.note(
         line,
         *reasons(failed),
+        *shorter(ladders),
         *(["kept as they were:", *reasons(kept)] if kept else []),
-        *look_at(ladders, output, kind),
-        now_holds(output, total, n_gone),
-        signature=f"{signature}|references:{total.hash[:12]}",
+        *look_at(usable, output, kind),
+        *cost,
     )
+    n_left_out = len(ladders) - len(usable)
+    if n_left_out:
+        messages.warn(
+            f"{counted(n_left_out, 'ladder')} of {len(ladders)} left out: not one text of theirs could be written"
+        )
+    if usable or not ladders:
+        total = References(tuple(usable)).save(path, merge=True)
+        messages.note(now_holds(output, total, n_gone), signature=f"{signature}|references:{total.hash[:12]}")
     if ladders and not n_written:
         messages.warn("not one rung could be written")
         return ERROR
-    return INCOMPLETE if failed or kept or errors else OK
+    return INCOMPLETE if failed or kept or errors or n_left_out else OK
+
+
+def shorter(ladders: Sequence[Ladder]) -> Iterator[str]:
+    """How many ladders have fewer rungs than were wanted."""
+    lengths = Counter(ladder.n_rungs for ladder in ladders if ladder.wanted)
+    if lengths:
+        named = ", ".join(f"{n} of {n_rungs}" for n_rungs, n in sorted(lengths.items(), reverse=True))
+        wanted = max(ladder.wanted or 0 for ladder in ladders)
+        yield (
+            f"{lengths.total()} of {counted(len(ladders), 'ladder')} have fewer than {wanted} rungs, because their "
+            f"texts allow no more damage: {named}; scores on them are on 1..{wanted} all the same"
+        )
 
 
 def now_holds(folder: str, total: References, n_gone: int) -> str:

@@ -5,28 +5,32 @@ from __future__ import annotations
 import logging
 import math
 import re
+import shutil
 import sys
+import tempfile
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from ..errors import InputError, Reasons, SynthscoreError
+from ..errors import InputError, Reasons, SynthscoreError, Unasked
 from ..signature import Signature
 
 if TYPE_CHECKING:
     from ..engine import Answers, Capabilities, Engine, Progress, Question
-    from ..store.engine import QuestionCounter
+    from ..store.engine import QuestionCounter, StoredEngine
     from ..store.file import Store
+    from ..usage import Usage
 
 
 # ------------------------------------------------------------------------------------------------- how it ends
 
-OK, ERROR, USAGE, INCOMPLETE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
+OK, ERROR, USAGE, INCOMPLETE, STOPPED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 4, 130, 141
 
 
 class UsageError(SynthscoreError):
@@ -104,10 +108,31 @@ def _cell(value: object) -> str:
 
 # ------------------------------------------------------------------------------------------------- stderr
 
+
+@contextmanager
+def held_stdout() -> Iterator[None]:
+    """What is written to stdout inside comes out at the end; nothing of it where questions are unasked."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8", newline="") as held:
+        unasked = False
+        try:
+            with redirect_stdout(held):
+                yield
+        except Unasked:
+            unasked = True
+            raise
+        finally:
+            held.seek(0)
+            if not unasked:
+                shutil.copyfileobj(held, sys.stdout)
+                sys.stdout.flush()
+
+
 MANY = 1000  # questions: before more, what they take is said
 
 _SAID = logging.getLogger("synthscore.said")
 EVERY = 10.0  # seconds between lines of progress, where stderr is no terminal
+PROGRESS_ENDS: ContextVar[Callable[[], str]] = ContextVar("synthscore_progress_ends", default=str)
+"""What a line of progress ends with."""
 
 
 @Parameter(name="*", group="messages")
@@ -197,13 +222,18 @@ class Messages:
         from tqdm import tqdm
 
         with tqdm(total=total, unit=f" {unit}", leave=False, dynamic_ncols=True) as shown:
-            update: Any = shown.update
+
+            def update(n: int) -> None:
+                shown.set_postfix_str(PROGRESS_ENDS.get()(), refresh=False)
+                shown.update(n)
+
             yield update
 
 
 def plan_line(plan: QuestionCounter) -> str:
     """What it takes to ask."""
-    line = f"{counted(plan.n_questions, 'question')}, of which {spaced(plan.n_new)} are to be asked"
+    repeats = "" if plan.n_distinct == plan.n_questions else f" ({spaced(plan.n_questions)} with equal ones)"
+    line = f"{counted(plan.n_distinct, 'question')}{repeats}, of which {spaced(plan.n_new)} are to be asked"
     if not plan.n_new:
         return line
     how = "" if plan.tokenised else " (an estimate: 4 characters each)"
@@ -214,6 +244,32 @@ def plan_line(plan: QuestionCounter) -> str:
             f", {'less than a minute' if minutes < 1 else f'about {spaced(round(minutes))} min'} at {pace:.2g} a second"
         )
     return line
+
+
+def spent_line(engine: StoredEngine) -> list[str]:
+    """What was really asked now; nothing where nothing was."""
+    spent = engine.spent
+    if not spent.n_asked:
+        return []
+    rate = spent.n_asked / max(spent.seconds, 1e-9)
+    line = f"{counted(spent.n_asked, 'question')} asked now, {rate:{',.0f' if rate >= 100 else '.2g'}} a second"
+    if tokens := usage_words(spent.usage):
+        line += f": {tokens}"
+    if engine.budget is not None and (cost := engine.budget.cost_of(engine)) is not None:
+        line += f"; cost {cost:.4g}"
+    return [line]
+
+
+def usage_words(usage: Usage) -> str:
+    """Tokens, as far as known; "" where nothing is."""
+    words = [f"{counted(usage.n_in, 'token')} in"] if usage.n_in else []
+    if usage.n_cached:
+        words.append(f"{spaced(usage.n_cached)} of them cached")
+    if usage.n_out:
+        words.append(f"{spaced(usage.n_out)} out" if words else f"{counted(usage.n_out, 'token')} out")
+    if usage.n_reasoning:
+        words.append(f"{spaced(usage.n_reasoning)} of these reasoning")
+    return ", ".join(words)
 
 
 class Watched:
@@ -233,7 +289,7 @@ class Watched:
         if dry_run:
             from ..store.engine import QuestionCounter
 
-            self.plan = QuestionCounter(engine)
+            self.plan = QuestionCounter.replacing(engine)
 
     @property
     def signature(self) -> Signature:
@@ -249,14 +305,14 @@ class Watched:
         n_judged = sum(question.kind != "text" for question in questions)
         self.n_judged += n_judged
         if self.plan is not None:
-            return self.plan.answer(questions)
+            return self.plan.front.answer(questions)
         expected = max(self.expected or 0, len(questions))
         if not self.announced and expected > MANY and not self.messages.quiet:
             from ..store.engine import QuestionCounter
 
-            plan = QuestionCounter(self.engine)
-            plan.answer(questions)
-            self.announce(plan.scaled_to(expected))
+            plan = QuestionCounter.replacing(self.engine)
+            plan.front.answer(questions)
+            self.announce(plan.scaled_to(expected * plan.n_samples))
         if progress is not None or n_judged < len(questions):  # who writes has a bar of their own
             return self.engine.answer(questions, progress)
         unit = "questions" if questions and questions[0].kind == "labels" else "texts"
@@ -280,14 +336,8 @@ class Watched:
     def cost(self) -> list[str]:
         """What the model was really asked, a line; none where nothing was. With --dry-run, what it would be."""
         if self.plan is not None:
-            return [plan_line(self.plan.scaled_to(self.expected) if self.expected else self.plan)]
-        from ..store.engine import StoredEngine
+            return [plan_line(self.plan.scaled_to(self.expected * self.plan.n_samples) if self.expected else self.plan)]
+        from ..store.engine import stored_engine
 
-        if not isinstance(self.engine, StoredEngine) or not self.engine.asked.n:
-            return []
-        asked = self.engine.asked
-        rate = asked.n / max(asked.seconds, 1e-9)
-        line = f"{counted(asked.n, 'question')} asked now, {rate:{',.0f' if rate >= 100 else '.2g'}} a second"
-        if asked.tokens_computed:
-            line += f": {counted(asked.tokens_computed, 'token')} run over instead of {spaced(asked.tokens_naive)}"
-        return [line]
+        stored = stored_engine(self.engine)
+        return [] if stored is None else spent_line(stored)

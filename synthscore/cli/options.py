@@ -15,14 +15,18 @@ from ..errors import InputError
 from ..io.formats import list_formats
 from ..io.shards import Shard
 from ..judging.asking import Asking, ProtocolName
-from .messages import Messages, UsageError, Watched
+from .costs import command_budget
+from .messages import Messages, UsageError, Watched, held_stdout
 
 if TYPE_CHECKING:
-    from ..engine import Progress
+    from ..engine import Engine, Progress
     from ..ladders.references import References
     from ..scoring.method import Method
 
-JUDGE = "the judge: nano, a hub model, a folder, a GGUF file, [systemone:]http://HOST:PORT/v1#MODEL, or recorded:STORE"
+JUDGE = (
+    "the judge: nano, a hub model, a folder, a GGUF file, [systemone:]http://HOST:PORT/v1#MODEL, anthropic:MODEL, "
+    "recorded:STORE, or batch:NAME"
+)
 
 
 # ------------------------------------------------------------------------------------------------- single options
@@ -70,6 +74,9 @@ RowsOut = Annotated[
 ]
 MoreRows = Annotated[str | None, Parameter(validator=_rows_file, allow_leading_hyphen=True)]
 """A file that rows are written to, checked before anything is asked."""
+
+FileOut = Annotated[str, Parameter(validator=_no_option)]
+"""A file that is written."""
 
 Output = Annotated[str, Parameter(name=["--output", "-o"], validator=_no_option, allow_leading_hyphen=True)]
 """A file, or a folder."""
@@ -240,10 +247,25 @@ class Opening(Running):
     "with --answers words: answers to each question"
     store: str | None = None
     "file that keeps every answer of the model, so that nothing is asked twice; none: nowhere (default: in your cache)"
+    price: str | None = None
+    "TOML or JSON of your prices of a million tokens: by model, in, out, and maybe cached (docs/servers.md)"
+    cost_limit: Annotated[float | None, Parameter(validator=Number(gt=0))] = None
+    "with --price: stop where so much is spent. What was answered is kept, and the same command goes on"
+    max_questions: Positive | None = None
+    "stop where so many questions were asked now"
+
+    questions_to: FileOut | None = None
+    """file that questions without an answer in the store are written to, for --model batch:NAME; the command then stops
+    with exit code 4 (docs/batches.md)"""
+    questions_format: Literal["openai", "anthropic", "gemini", "vllm"] | None = None
+    "form of that file: of OpenAI and those like it, ... (default: openai)"
 
     @contextmanager
     def open(self, model: str, messages: Messages, *, dry_run: bool = False) -> Iterator[Watched]:
-        """The model of this name, behind the store; it shows its progress. dry_run : it counts, and asks nothing"""
+        """The model of this name, behind the store; it shows its progress. dry_run : it counts, and asks nothing
+
+        raises : Unasked at the end, where questions were written to a file
+        """
         from .. import engines
         from ..engine import capabilities_of
         from ..store.engine import store_of
@@ -253,14 +275,55 @@ class Opening(Running):
             raise UsageError(f"{why}. Leave one out")
         if self.votes > 1 and self.answers == "probabilities":
             raise UsageError(f"--votes {self.votes} changes nothing without --answers words. Leave it out, or add that")
-        engine = engines.open_judge(model, self.store, answers=self.answers, n_votes=self.votes, **self.options)
-        if self.answers == "auto":
-            in_words = capabilities_of(engine).answers == "words"
-            why = "in words, since it reports no log-probabilities" if in_words else "for probabilities"
-            messages.note(f"{model} is asked {why}")
-        store = store_of(engine)
-        with store if store is not None else nullcontext():
-            yield Watched(engine, messages, dry_run=dry_run)
+        with self._questions(model, dry_run=dry_run) as questions:
+            how = {**self.options, **questions}
+            engine = engines.open_judge(model, self.store, answers=self.answers, n_votes=self.votes, **how)
+            if self.answers == "auto":
+                in_words = capabilities_of(engine).answers == "words"
+                why = "in words, since it reports no log-probabilities" if in_words else "for probabilities"
+                messages.note(f"{model} is asked {why}")
+            self._limit(engine, model)
+            store = store_of(engine)
+            with store if store is not None else nullcontext():
+                yield Watched(engine, messages, dry_run=dry_run)
+
+    @contextmanager
+    def _questions(self, model: str, *, dry_run: bool) -> Iterator[dict[str, Any]]:
+        """What open_engine takes of a model that is asked through files. What is printed meanwhile is lost where it
+        stops for unasked questions."""
+        if not model.startswith("batch:"):
+            for option in ("--questions-to", "--questions-format"):
+                if option in given(self):
+                    raise UsageError(
+                        f"{option} does nothing with --model {model}, which is asked at once. Name batch:NAME, as the "
+                        "service that answers files knows the model, or leave it out"
+                    )
+            yield {}
+            return
+        options: dict[str, Any] = {"wire": self.questions_format} if self.questions_format else {}
+        if self.questions_to is None or dry_run:
+            yield options
+            return
+        from ..engines.batch.write import unasked_to
+
+        with held_stdout(), unasked_to(self.questions_to) as questions:
+            yield {**options, "questions": questions}
+
+    def _limit(self, engine: "Engine", model: str) -> None:
+        """Count what the engine takes in the budget of this command, which stops it where it is spent."""
+        from ..store.budget import model_names
+        from ..store.engine import stored_engine
+
+        budget = command_budget(self.price, self.cost_limit, self.max_questions)
+        if (stored := stored_engine(engine)) is not None:
+            budget.watch(stored, *model_names(engine.signature, model))
+            stored.budget = budget
+        elif names := [name for name in ("price", "cost_limit", "max_questions") if getattr(self, name) is not None]:
+            option = f"--{names[0].replace('_', '-')}"
+            raise UsageError(
+                f"{option} counts what comes into a store, and answers of {model} are not stored here. Leave it out, "
+                "or name a --store"
+            )
 
 
 @Parameter(name="*", group="model")

@@ -113,6 +113,7 @@ def check(
         f"{counted(len(chosen), 'ladder')}{asked}; {report.n_flagged} flagged",
         *([f"{counted(len(failing), 'ladder')} not fully answered:", *reasons(failing)] if failing else []),
         *([f"positions of the rungs: {positions}"] if positions else []),
+        *(engine.cost if engine else []),
         signature=str(report.signature or ""),
     )
     noted = strict and any(each.findings for each in report.ladders)

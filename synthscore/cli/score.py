@@ -6,6 +6,7 @@ import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from ..scoring.ladder import Scoring
     from ..scoring.method import Method
     from ..scoring.run import Tally
-    from ..scoring.scorer import Counts
+    from ..scoring.scorer import Counts, ScoredBatch, Scorer
 
 
 @Parameter(name="*", group="scoring")
@@ -149,6 +150,7 @@ def score(
     from_: Annotated[Texts | None, Parameter(name="--from")] = None,
     to: ScoresTo | None = None,
     verdicts: bool = False,
+    why: bool = False,
     limit: Limit = None,
     shard: OneShard = None,
     dry_run: DryRun = False,
@@ -170,11 +172,13 @@ def score(
     context (the text itself), and may have id and system. A row with a column task or attribute is judged on
     that, unless --task or --attribute overrules it.
 
-    Writes one row for each target and attribute, in the order of the targets: score, status (ok or
-    unscored), reason, raw (the paper's sum, within +-N(N+1)/2), unit (raw / its bound), n_rungs,
-    label_mass, signature. Where some rungs have no verdict, there is no score, but it lies between low and high
-    whatever they had been; also where a server does not report all labels. A row that cannot be read or scored
-    stays in its place, with a reason and no score. The exit code is 3 where a row is unscored.
+    Writes one row for each target and attribute, in the order of the targets: score, status (ok, partial or
+    unscored), reason, raw (the paper's sum, within +-N(N+1)/2), unit (raw / its bound), n_rungs (with scale, of a
+    ladder shorter than the others: its scores are on 1..scale), label_mass, signature. Where one rung between the
+    worst and the best has no verdict, the score is partial: the middle of what its neighbours leave open. Where
+    more have none, there is no score; either way it lies between low and high whatever they had been; also where a
+    server does not report all labels. A row that cannot be read or scored stays in its place, with a reason and no
+    score. The exit code is 3 where a row is partial or unscored.
 
     With --scoring anchored the score is a position on the rung scale, by a model of the judge that is fitted
     to all answers, with a stderr and a 90 % interval (docs/anchored.md); with --scale FILE --adaptive each
@@ -191,6 +195,8 @@ def score(
         from_: the rows are a log of inspect, or samples that lm-eval wrote with --log_samples (docs/integrations.md)
         to: write records for inspect's precomputed_scores, or OpenTelemetry's events gen_ai.evaluation.result
         verdicts: also write a column verdicts: of every rung and order asked, [level, swapped, better, worse, similar]
+        why: also ask, of each text, what it does better than the rung below it, and the rung above better than it, and
+            write a column why: one question more, of a judge that writes; the score does not depend on it
         min_score: with --adaptive: the threshold
     """
     from ..integrations.formats import read_form, scores_to
@@ -198,34 +204,50 @@ def score(
     from ..io.scores import score_row
     from ..io.write import write_rows
     from ..scoring.run import Tally, score_rows
-    from ..scoring.scorer import Scorer, find_questions, ladder_lengths
+    from ..scoring.scorer import Scorer, find_questions, ladder_scales
+    from ..scoring.why import Explainer
     from ..thresholds.rules import check_threshold
 
     if min_score is not None and not scoring.adaptive:
         raise UsageError("--min-score changes nothing without --adaptive. Leave it out, or add that")
     if to and verdicts:
         raise UsageError(f"--verdicts is for rows of our own, and --to {to} writes others. Leave one of them out")
-    if verdicts and len(judge.models) > 1:
-        raise UsageError("--verdicts are of one judge. Leave them out, or name one --model")
+    for option, is_given in (("--verdicts", verdicts), ("--why", why)):
+        if is_given and len(judge.models) > 1:
+            raise UsageError(f"{option} is of one judge. Leave it out, or name one --model")
+    if why and (to or on.references is None):
+        raise UsageError("--why is about ladders, in rows of our own. Name --references, and leave --to out")
     method = scoring.make_method(asking, min_score, n_judges=len(judge.models), sharded=shard is not None)
     ladders = on.load_references("score", method)
     questions = find_questions(ladders, on.task, on.attribute)
     if min_score is not None and ladders is not None:
-        check_threshold(min_score, method.limits(max(ladder_lengths(ladders, questions))))
+        check_threshold(min_score, method.limits(max(ladder_scales(ladders, questions))))
     rows: Any = list(read_form(targets, from_, input.encoding)) if from_ else targets
     only = shard.owns if shard else None
     batches = read_items(rows, encoding=input.encoding, fields=input.fields, limit=limit, only=only)
     tally = Tally()
 
+    scorers: list[Scorer] = []
+
     def make_scorer(engine: Engine) -> Scorer:
-        return Scorer(ladders, engine, task=on.task, attribute=on.attribute, asking=asking, method=method)
+        scorers.append(Scorer(ladders, engine, task=on.task, attribute=on.attribute, asking=asking, method=method))
+        return scorers[-1]
+
+    def explain(part: ScoredBatch) -> Iterator[str | None]:
+        """Of each score of a part."""
+        assert ladders is not None
+        (judging,) = scorers
+        reasons = Explainer(ladders, judging.judge, on.task).explain(part, asked.progress)
+        return chain.from_iterable(reasons)
 
     def made() -> Iterator[Mapping[str, Any]]:
         parts = score_rows(batches, asked.judges, make_scorer, planned=asked.planned, progress=asked.progress)
         for part in parts:
             tally.add(part.scored, method)
-            for score, signature in part.scored:
-                yield score_row(score, signature, verdicts=verdicts)
+            rows = (score_row(score, signature, verdicts=verdicts) for score, signature in part.scored)
+            if why:
+                rows = ({**row, "why": reason} for row, reason in zip(rows, explain(part), strict=True))
+            yield from rows
 
     with OpenJudges(judge, messages, dry_run=dry_run) as asked:
         if dry_run:
@@ -265,8 +287,9 @@ def tell_scores(
         else:
             messages.warn(drift.words)
     lines = [asked_line(asking, tally.counts)]
-    if tally.counts.statuses["unscored"]:
-        lines += ["unscored:", *tally.why_unscored.lines()]
+    for status, why in (("partial", tally.why_partial), ("unscored", tally.why_unscored)):
+        if tally.counts.statuses[status]:
+            lines += [f"{status}:", *why.lines()]
     lines += [*decided, *judge_lines(tally.scales)]
     lines += jury_lines({(attribute, f"{n} rungs"): jury for (_, attribute, n), jury in tally.juries.items()})
     messages.note(*lines, *asked.cost, signature=str(tally.signature))
@@ -285,8 +308,8 @@ def asked_line(asking: Asking, counts: Counts) -> str:
     if full := counts.n_full:
         saved = f"{100 - 100 * counts.n_in_rounds / full:.0f} % saved"
         asked += f", {spaced(counts.n_in_rounds)} of {spaced(full)} about texts ({saved})"
-    n_unscored = counts.statuses["unscored"]
-    found = f"{counts.statuses['ok']} scored" + f", {n_unscored} unscored" * (n_unscored > 0)
+    found = f"{counts.statuses['ok']} scored"
+    found += "".join(f", {counts.statuses[s]} {s}" for s in ("partial", "unscored") if counts.statuses[s])
     unmet = f"; the rule is not met by {counted(counts.n_unmet, 'score')} on which all was asked"
     return f"{asked}; {found}{unmet * (counts.n_unmet > 0)}"
 

@@ -160,7 +160,6 @@ def degrade(
     """The text with this share of all the damage planned for it, and the kind of each edit that was made: 0 is the text
     itself, without one; 1 is as bad as it gets.
 
-    The plan has GRADES edits or more, small ones first; what replaces the whole text at once comes last, if at all.
     raises : DegradeError for a severity outside [0, 1], an attribute that no damage lowers, or a text in which nothing
         can be damaged.
     """
@@ -168,6 +167,30 @@ def degrade(
         raise DegradeError(f"cannot degrade to severity {severity}: expected a number in [0, 1]", severity=severity)
     if severity == 0:
         return text, ()
+    plan = plan_damage(text, task=task, attribute=attribute, rng=rng, material=material)
+    return at_severity(text, plan, severity)
+
+
+def at_severity(text: str, plan: Sequence[DamagedText], severity: float) -> tuple[str, tuple[str, ...]]:
+    """As `degrade`, by a plan that was made before.
+
+    Of N severities that are evenly spaced over [0, 1], all texts differ where the plan has N - 1 edits or more.
+    """
+    if severity == 0:
+        return text, ()
+    done = plan[: max(1, int(severity * len(plan) + 0.5))]
+    return done[-1].text, tuple(step.kind for step in done)
+
+
+def plan_damage(
+    text: str, *, task: str, attribute: str, rng: Generator, material: Material = NOTHING
+) -> tuple[DamagedText, ...]:
+    """All the damage planned for a text, an edit a step, one or more.
+
+    The plan has GRADES edits or more where the text allows it, small ones first; what replaces the whole text at once
+    comes last, if at all.
+    raises : DegradeError for an attribute that no damage lowers, or a text in which nothing can be damaged
+    """
     kinds = damages_for(task, attribute)
     if not kinds:
         known = attributes().get(task)
@@ -182,8 +205,7 @@ def degrade(
             task=task,
             attribute=attribute,
         )
-    done = plan[: max(1, int(severity * len(plan) + 0.5))]
-    return done[-1].text, tuple(step.kind for step in done)
+    return plan
 
 
 def _plan(text: str, kinds: Sequence[str], rng: Generator, material: Material) -> tuple[DamagedText, ...]:

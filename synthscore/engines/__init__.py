@@ -32,7 +32,7 @@ _ENGINES = {  # by how a model's config says that it is to be read
     "decision": "decision:DecisionEngine",
     "reward": "reward:RewardEngine",
 }
-_LOADED = ("revision", "dtype", "device", "device_map", "date", "max_tokens", "backend", "exact")
+_LOADED = ("revision", "dtype", "device", "device_map", "date", "max_tokens", "backend", "exact", "thinking")
 _ADDRESS = re.compile(r"https?://")
 PLUGINS = "synthscore.engines"
 """The group of entry points in which installed packages name their kinds of engine."""
@@ -41,14 +41,15 @@ PLUGINS = "synthscore.engines"
 def open_engine(name: str, **options: Any) -> Engine:
     """An engine by name: "nano" (the embedded model), a model folder, a GGUF file, "organisation/model" on the hub,
     "http://HOST:PORT/v1#MODEL" (a server, or several with commas between; "systemone:http://..." and
-    "decisions:http://..." one that decides, asked so), or
+    "decisions:http://..." one that decides, asked so), "anthropic:MODEL" (with ANTHROPIC_API_KEY), or
     "recorded:FILE" (a store's answers; "recorded:FILE#PART" where it has several engines: part of a signature),
+    "batch:NAME" (a model that is asked through files alone, by its name there),
     or "KIND:REST", where an installed package has a kind of engine of that name (docs/engines.md).
 
     options : those of the engines' own load (revision, dtype, device, device_map, date, max_tokens, backend,
-        exact), of
-        ServerPool.open (in_flight, retry, method, tokenizer, date, thinking, reasoning_effort, top_k, timeout_s), or of
-        the plug-in
+        exact, thinking), of
+        ServerPool.open (in_flight, retry, method, tokenizer, date, thinking, reasoning_effort, top_k, timeout_s), of
+        BatchEngine (wire, tokenizer, date, thinking, reasoning_effort, questions), or of the plug-in
     raises : EngineError, when the name means nothing, this kind of model does not take an option, or the model cannot
         be loaded
     """
@@ -62,11 +63,17 @@ def open_engine(name: str, **options: Any) -> Engine:
         from ..store.engine import RecordedEngine
 
         return RecordedEngine(rest)
+    if kind == "batch":
+        from .batch.engine import BatchEngine
+
+        return BatchEngine(rest, **options)
     from .servers.decisions import WIRES
     from .servers.pool import ServerPool
 
     if _ADDRESS.match(name):
         return ServerPool.open(name, **options)
+    if kind == "anthropic":
+        return _open_anthropic(rest, options)
     if kind in WIRES and _ADDRESS.match(rest):
         return ServerPool.open(rest, **{"method": kind, **options})
     return _open_plugin(name, kind, rest, options, wires=WIRES)
@@ -96,15 +103,31 @@ def _load(name: str, options: dict[str, Any]) -> Engine:
         options = {"dtype": "float32", **options}
     from .loading import read_as  # imports torch
 
-    opened: Engine = resolve_name(f"{__package__}.{_ENGINES[read_as(source)]}").load(source, **options)
+    kind = read_as(source)
+    if options.get("thinking") and kind != "causal":
+        raise EngineError(
+            f"cannot open {name!r} with thinking: it writes no thoughts, as causal language models can. Leave that out",
+            model=name,
+        )
+    opened: Engine = resolve_name(f"{__package__}.{_ENGINES[kind]}").load(source, **options)
     return opened
+
+
+def _open_anthropic(rest: str, options: dict[str, Any]) -> Engine:
+    """rest : a model; behind "http://HOST:PORT#", of a gateway that speaks as Anthropic does, and is given the key"""
+    from .servers.anthropic import API, AnthropicServer
+    from .servers.pool import ServerPool
+
+    url, _, model = rest.partition("#") if _ADDRESS.match(rest) else (API, "", rest)
+    url = url.rstrip("/").removesuffix("/v1") + "/v1"
+    return ServerPool.open(f"{url}#{model}", **{**options, "method": AnthropicServer.name})
 
 
 def _open_plugin(name: str, kind: str, rest: str, options: Mapping[str, Any], *, wires: Iterable[str]) -> Engine:
     """By a callable of an installed package: (rest, **options) -> Engine. wires : for the error where there is none"""
     plugins = load_plugins(PLUGINS)
     if kind not in plugins:
-        forms = ", ".join(["recorded:FILE", "http://...", *(f"{wire}:http://..." for wire in wires)])
+        forms = ", ".join(["recorded:FILE", "batch:NAME", "http://...", *(f"{wire}:http://..." for wire in wires)])
         installed = ", ".join(sorted(plugins)) or "none"
         raise EngineError(
             f"cannot open {name!r}: expected {forms}, or a kind of engine that an installed package adds "

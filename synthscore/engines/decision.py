@@ -6,7 +6,7 @@ the options: what else it would say is not known.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from transformers import AutoModelForCausalLM, DecisionPipeline
@@ -14,9 +14,9 @@ from transformers.decision import DecisionConfig
 from transformers.decision.modeling_utils import DecisionMixin
 from transformers.models.auto.modeling_auto import MODEL_FOR_DECISION_MAPPING
 
-from ..engine import Answer, Answers, Capabilities, Kind, LabelAnswer, Progress, Question
+from ..engine import Answer, Capabilities, Kind, LabelAnswer, Question
 from ..errors import EngineError
-from .local import LocalEngine
+from .local import LocalEngine, Part
 from .servers.decisions import SystemOne
 
 
@@ -56,8 +56,8 @@ class DecisionEngine(LocalEngine):
         self._pipeline = DecisionPipeline(model=self.model, tokenizer=tokenizer, decision_config=config)
         return super()._prepare(tokenizer, backend)
 
-    def _judge(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
-        return self._one_by_one(asked, progress, self._decision)
+    def _judge(self, questions: Sequence[Question]) -> Iterator[Part]:
+        return self._one_by_one(questions, self._decision)
 
     def _decision(self, question: Question) -> tuple[Answer, int]:
         if question.prompt.prefill:

@@ -8,7 +8,6 @@ it. Log-probabilities are of float32: neighbouring bfloat16 logits near 20 are 0
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,13 +18,27 @@ import numpy.typing as npt
 import torch
 import transformers
 
-from ..engine import Answer, Answers, Capabilities, Kind, LabelAnswer, OtherToken, Progress, Question, Sampling
+from ..engine import (
+    Answer,
+    Answers,
+    Capabilities,
+    Generation,
+    Kind,
+    LabelAnswer,
+    OtherToken,
+    Progress,
+    Question,
+    Sampling,
+)
 from ..errors import EngineError, LabelError
+from ..parts import Take, gather
 from ..signature import Signature
 from ..types import FloatArray, IntArray
+from ..usage import Usage
 from .loading import DType, dtype_name, load, max_length, quantisation
 from .source import Source
-from .tokens import Ids, LabelForms, PromptTokenizer, warn_of_boundary
+from .tokens import Ids, LabelForms, PromptTokenizer, ThinkingTokenizer, warn_of_boundary
+from .words import LONG
 
 TokenIds = npt.NDArray[np.int32]
 
@@ -34,6 +47,9 @@ MOST_LOGITS = 2**25  # at once, where they are read at many places: 128 MiB in f
 _BLOCK = 64  # rows
 
 NOT_NUMBERS = "the model answers with NaN, expected numbers. Try dtype float32"
+
+Part = tuple[Mapping[int, Answer], Usage]
+"""Answers, each under the place of its question, and the tokens that they took."""
 
 E = TypeVar("E", bound="LocalEngine")
 K = TypeVar("K", bound=Hashable)
@@ -70,18 +86,21 @@ class LocalEngine:
         date: str = "",
         max_tokens: int | None = None,
         backend: str = "auto",
+        thinking: bool = False,
     ) -> None:
         """name, revision, quantised, date : for the signature, as of loading.Loaded
         max_tokens : tokens in one forward; bounds memory, whatever the number of prompts
         backend : how prompts are run; "auto" takes the first that the model gets right; a named one is taken, or
             EngineError
+        thinking : it thinks before it writes, and before it answers in words; not where its probabilities are asked for
         """
         self.model, self.name, self.revision = model.eval(), name, revision
         self.max_tokens = max_tokens or self.usual
         self.backend = self._prepare(tokenizer, backend)
+        self.thinking = ThinkingTokenizer(tokenizer, self.prompts.max_length) if thinking else None
         self.signature = self._sign(quantised, date)
         description = f"run as {self.backend}, checked against the plain forward when it was loaded"
-        self.capabilities = replace(self.can, tokenizer=self.prompts, description=description)
+        self.capabilities = replace(self.can, reasons=thinking, tokenizer=self.prompts, description=description)
 
     @classmethod
     def load(
@@ -92,12 +111,13 @@ class LocalEngine:
         max_tokens: int | None = None,
         backend: Any = "auto",
         exact: bool = False,
+        thinking: bool = False,
         **options: Any,
     ) -> E:
         """A model from a folder, a GGUF file or the hub.
 
         dtype, options : of loading.load
-        max_tokens, backend : as the engine says; None: its default
+        max_tokens, backend, thinking : as the engine says; None: its default
         exact : numbers that do not depend on what else is asked, to the last bit: the backend that reads prompts alone,
             float32 unless a dtype is named, texts one at a time. Slow: nothing is shared.
         raises : EngineError, when it cannot be loaded or is not of this kind
@@ -107,8 +127,17 @@ class LocalEngine:
                 raise EngineError(f"exact=True with backend {backend!r}: expected one of the two")
             backend, dtype = cls.alone, "float32" if dtype == "auto" else dtype
         loaded = load(cls.auto_class, cls.kind, where, dtype=dtype, **options)
-        named = {"name": loaded.name, "revision": loaded.revision, "quantised": loaded.quantised}
-        return cls(loaded.model, loaded.tokenizer, **named, date=loaded.date, max_tokens=max_tokens, backend=backend)
+        return cls(
+            loaded.model,
+            loaded.tokenizer,
+            name=loaded.name,
+            revision=loaded.revision,
+            quantised=loaded.quantised,
+            date=loaded.date,
+            max_tokens=max_tokens,
+            backend=backend,
+            thinking=thinking,
+        )
 
     def _prepare(self, tokenizer: Any, backend: str) -> str:
         """Make `prompts` and all that answers need, and choose the backend: here, the only one. raises : EngineError"""
@@ -132,91 +161,102 @@ class LocalEngine:
         parts |= {"dtype": dtype, "backend": self.backend}
         if dtype != "float32" and self.backend != self.alone:
             parts["max_tokens"] = str(self.max_tokens)
-        parts |= {"chat": self.prompts.template_hash, **({"date": date} if date else {}), **self.own_parts}
+        chat = self.prompts.template_hash
+        if self.thinking:
+            parts["thinking"] = "on"
+            chat += f"+{self.thinking.template_hash}"
+        parts |= {"chat": chat, **({"date": date} if date else {}), **self.own_parts}
         if self.prompts.boundary == "separate":
             parts["boundary"] = "separate"
         return Signature.of(**parts, transformers=transformers.__version__, torch=torch.__version__)
 
     def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
-        """As the contract has it (engine.py). Questions of one kind, with the same labels or sampling, go together."""
-        groups: dict[tuple[Kind, object], list[int]] = {}
-        for row, question in enumerate(questions):
-            groups.setdefault((question.kind, question.labels or question.sampling), []).append(row)
-        ways = {"labels": self._judge, "text": self._write, "tokens": self._read}
-        answers: dict[int, Answer] = {}
-        naive = computed = 0
-        for (kind, _), group in groups.items():
-            way = self._refuse if kind in self.cannot else ways[kind]
-            found = way([questions[row] for row in group], progress)
-            answers |= zip(group, found.rows, strict=True)
-            naive += found.tokens_naive
-            computed += found.tokens_computed
-        return _in_order(answers, naive, computed)
+        """As the contract has it (engine.py)."""
+        return gather(self, questions, progress)
 
-    def _refuse(self, questions: Sequence[Question], progress: Progress | None) -> Answers:
+    def answer_parts(self, questions: Sequence[Question], take: Take, progress: Progress | None = None) -> None:
+        """The answers of each forward, as parts.py has it. Questions of one kind, with the same labels or sampling, go
+        together."""
+        groups: dict[tuple[Kind, object, object], list[int]] = {}
+        for row, question in enumerate(questions):
+            groups.setdefault((question.kind, question.labels, question.sampling), []).append(row)
+        ways = {"labels": self._judge, "text": self._write, "tokens": self._read}
+        for (kind, _, _), group in groups.items():
+            way = self._refuse if kind in self.cannot else ways[kind]
+            for part, usage in way([questions[row] for row in group]):
+                take({group[place]: answer for place, answer in part.items()}, usage)
+                if progress and part:
+                    progress(len(part))
+
+    def _refuse(self, questions: Sequence[Question]) -> Iterator[Part]:
         what = self.cannot[questions[0].kind]
         error = EngineError(f"{self.name} cannot {what}: it is {self.kind}. Take a language model", model=self.name)
-        if progress:
-            progress(len(questions))
-        return Answers([error] * len(questions))
+        yield dict.fromkeys(range(len(questions)), error), Usage()
 
-    def _judge(self, questions: Sequence[Question], progress: Progress | None) -> Answers:
+    def _judge(self, questions: Sequence[Question]) -> Iterator[Part]:
         """log P(label | prompt), the whole label, summed over its surface forms, over the full vocabulary.
 
         log P(label) = log sum_form exp( sum_t log p(form_t | prompt, form_<t) )
         """
-        asked = Questions(questions, self.prompts, self.name, progress)
+        asked = Questions(questions, self.prompts, self.name)
+        yield asked.failures, Usage(n_in=asked.n_tokens)
         for group, log_probs, n_tokens in self._next_log_probs(asked):
-            asked.add(group, log_probs, n_tokens)
-        return asked.answers()
+            yield asked.add(group, log_probs), Usage(n_computed=n_tokens)
 
-    def _read(self, questions: Sequence[Question], progress: Progress | None) -> Answers:
+    def _read(self, questions: Sequence[Question]) -> Iterator[Part]:
         """log P of each token of continuations."""
-        asked = Readings(questions, self.prompts, self.name, progress)
+        asked = Readings(questions, self.prompts, self.name)
+        yield asked.failures, Usage()
         for index, log_probs in self._token_log_probs(asked):
-            asked.add(index, log_probs)
-        return asked.answers()
+            yield asked.add(index, log_probs), Usage()
 
-    def _write(self, questions: Sequence[Question], progress: Progress | None) -> Answers:
+    def _write(self, questions: Sequence[Question]) -> Iterator[Part]:
         """Texts with the same sampling, each drawn with its question's seed alone.
 
         A text ends where the model ends it or before a stop string ("stop"), or is cut at max_new_tokens or where the
-        model's context ends ("length").
+        model's context ends ("length"). What was thought before it is not part of it, and has LONG tokens of its own,
+        unless labels are asked for: then max_new_tokens has room for it.
         """
+        prompts_of = self.thinking or self.prompts
 
         def key(question: Question) -> tuple[bytes, int]:
-            return np.array(self.prompts.encode(question.prompt), dtype=np.int32).tobytes(), question.seed
+            return np.array(prompts_of.encode(question.prompt), dtype=np.int32).tobytes(), question.seed
 
-        by_key, answers = _rows_by(questions, key, progress)
+        by_key, failures = _rows_by(questions, key)
+        yield failures, Usage()
         rows = list(by_key.values())
         prompts = [np.frombuffer(ids, dtype=np.int32) for ids, _ in by_key]
-        sampling = questions[0].sampling or Sampling()
-        for batch, texts in self._written(prompts, sampling, [seed for _, seed in by_key]):
-            for index, text in zip(batch, texts, strict=True):
-                answers |= dict.fromkeys(rows[index], text)
-            if progress:
-                progress(sum(len(rows[index]) for index in batch))
-        return _in_order(answers)
+        sampling = whole = questions[0].sampling or Sampling()
+        if self.thinking:
+            n_tokens = sampling.max_new_tokens + (0 if questions[0].labels else LONG)
+            whole = replace(sampling, max_new_tokens=n_tokens, stop=())
+        for batch, texts in self._written(prompts, whole, [seed for _, seed in by_key]):
+            found = [self._answer_of(text, sampling) for text in texts]
+            answers = {row: text for index, text in zip(batch, found, strict=True) for row in rows[index]}
+            n_out = sum(text.n_tokens for text in found if isinstance(text, Generation))
+            yield answers, Usage(n_out=n_out)
+
+    def _answer_of(self, text: Answer, sampling: Sampling) -> Answer:
+        """Of what a model that thinks has written."""
+        if self.thinking is None or not isinstance(text, Generation):
+            return text
+        return self.thinking.answer(text, sampling.stop)
 
     def _one_by_one(
-        self, questions: Sequence[Question], progress: Progress | None, ask: Callable[[Question], tuple[Answer, int]]
-    ) -> Answers:
+        self, questions: Sequence[Question], ask: Callable[[Question], tuple[Answer, int]]
+    ) -> Iterator[Part]:
         """Each by itself. ask : a question -> its answer, and the tokens read for it; it may raise EngineError"""
-        answers: list[Answer] = []
-        n_tokens = 0
-        for question in questions:
+        for row, question in enumerate(questions):
+            answer: Answer
             try:
                 answer, n = ask(question)
-                answers.append(answer)
-                n_tokens += n
             except EngineError as error:
-                answers.append(error)
-            if progress:
-                progress(1)
-        return Answers(answers, n_tokens, n_tokens)
+                answer, n = error, 0
+            yield {row: answer}, Usage(n_in=n, n_computed=n)
 
     def _next_log_probs(self, asked: Questions) -> Iterator[tuple[Sequence[int], torch.Tensor, int]]:
-        """Every sequence once, some together: which they are, and what Questions.add takes besides."""
+        """Every sequence once, some together: which they are, what Questions.add takes besides, and the tokens run
+        over."""
         raise NotImplementedError
 
     def _token_log_probs(self, asked: Readings) -> Iterator[tuple[int, FloatArray]]:
@@ -234,25 +274,19 @@ class LocalEngine:
 
 
 def _rows_by(
-    questions: Sequence[Question], key: Callable[[Question], K], progress: Progress | None
+    questions: Sequence[Question], key: Callable[[Question], K]
 ) -> tuple[dict[K, list[int]], dict[int, Answer]]:
-    """Rows by what they ask, so that it is asked once; and answers: the errors of rows that cannot be asked."""
+    """Rows by what they ask, so that it is asked once; and the errors of rows that cannot be asked."""
     rows: dict[K, list[int]] = {}
-    answers: dict[int, Answer] = {}
+    failures: dict[int, Answer] = {}
     for row, question in enumerate(questions):
         try:
             rows.setdefault(key(question), []).append(row)
         except LabelError:
             raise
         except EngineError as error:
-            answers[row] = error
-    if progress and answers:
-        progress(len(answers))
-    return rows, answers
-
-
-def _in_order(answers: Mapping[int, Answer], tokens_naive: int = 0, tokens_computed: int = 0) -> Answers:
-    return Answers([answers[row] for row in range(len(answers))], tokens_naive, tokens_computed)
+            failures[row] = error
+    return rows, failures
 
 
 class Questions:
@@ -260,34 +294,38 @@ class Questions:
 
     sequences : int32; every prompt, and every prompt with the beginning of a label of several tokens
     n_starts : for each, how many of its tokens are the prompt's
+    n_tokens : in the prompts of all rows
+    failures : the errors of rows that cannot be asked
     raises : LabelError, when labels collide or cannot be said
     """
 
-    def __init__(
-        self, questions: Sequence[Question], tokenizer: PromptTokenizer, name: str, progress: Progress | None
-    ) -> None:
+    def __init__(self, questions: Sequence[Question], tokenizer: PromptTokenizer, name: str) -> None:
         def key(question: Question) -> tuple[bytes, LabelForms]:
             ids, forms = tokenizer.question(question.prompt, question.labels)
             return np.array(ids, dtype=np.int32).tobytes(), forms
 
-        self._tokenizer, self._progress = tokenizer, progress
-        self._rows, self._answers = _rows_by(questions, key, progress)
-        if any(forms.boundary == "separate" for _, forms in self._rows):
+        self._tokenizer = tokenizer
+        rows, self.failures = _rows_by(questions, key)
+        if any(forms.boundary == "separate" for _, forms in rows):
             warn_of_boundary(name, f"the labels {list(questions[0].labels)}")
-        self.tokens_naive = sum(len(ids) // 4 * len(rows) for (ids, _), rows in self._rows.items())
-        self.tokens_computed = 0
+        self.n_tokens = sum(len(ids) // 4 * len(same) for (ids, _), same in rows.items())
+        self._asked = list(rows.items())
         self.sequences: list[TokenIds] = []
         self.n_starts: list[int] = []
         self._indices: dict[tuple[bytes, Ids], int] = {}  # prompt and beginning of a label -> sequence
         self._needed: list[set[int]] = []  # after each sequence: the tokens whose log-probability is asked for
-        self._n_asked: Counter[int] = Counter()  # at each sequence that is a prompt: rows
+        self._askers: list[list[int]] = []  # of each sequence: places in _asked
+        self._n_open: list[int] = []  # of each in _asked: its sequences that have not been run
         self._values: dict[tuple[int, int], float] = {}
         self._top: dict[int, list[tuple[int, float]]] = {}
-        for (ids, forms), rows in self._rows.items():
+        for place, ((ids, forms), _) in enumerate(self._asked):
+            starts = {form[:n]: None for form in forms.all for n in range(len(form))}
+            for index in [self._index(ids, start) for start in starts]:
+                self._askers[index].append(place)
             for form in forms.all:
                 for n in range(len(form)):
-                    self._needed[self._index(ids, form[:n])].add(form[n])
-            self._n_asked[self._indices[ids, ()]] += len(rows)
+                    self._needed[self._indices[ids, form[:n]]].add(form[n])
+            self._n_open.append(len(starts))
 
     def _index(self, ids: bytes, start: Ids) -> int:
         if (ids, start) not in self._indices:
@@ -296,16 +334,16 @@ class Questions:
             self.sequences.append(np.append(prompt, np.array(start, dtype=np.int32)))
             self.n_starts.append(len(prompt))
             self._needed.append(set())
+            self._askers.append([])
         return self._indices[ids, start]
 
-    def add(self, group: Sequence[int], log_probs: torch.Tensor, n_tokens: int) -> None:
-        """What was found after a group of sequences, run over so many tokens; it may be empty.
+    def add(self, group: Sequence[int], log_probs: torch.Tensor) -> dict[int, Answer]:
+        """What was found after a group of sequences; it may be empty. The rows that are answered by that.
 
         log_probs : of the token after each, float32, shape (n_sequences, vocabulary)
         """
-        self.tokens_computed += n_tokens
         if not group:
-            return
+            return {}
         pairs = [(row, token) for row, index in enumerate(group) for token in sorted(self._needed[index])]
         rows, tokens = map(list, zip(*pairs, strict=True))
         for (row, token), value in zip(pairs, log_probs[rows, tokens].tolist(), strict=True):
@@ -314,23 +352,23 @@ class Questions:
         best = log_probs.topk(min(n_top, log_probs.shape[-1]))
         for index, top, values in zip(group, best.indices.tolist(), best.values.tolist(), strict=True):
             self._top[index] = list(zip(top, values, strict=True))
-        if self._progress and (n := sum(self._n_asked[index] for index in group)):
-            self._progress(n)
+        answered: dict[int, Answer] = {}
+        for place in (place for index in group for place in self._askers[index]):
+            self._n_open[place] -= 1
+            if not self._n_open[place]:
+                asked, rows_alike = self._asked[place]
+                answered |= dict.fromkeys(rows_alike, self._answer(*asked))
+        return answered
 
-    def answers(self) -> Answers:
-        """In the order of the questions."""
-
-        def log_prob(ids: bytes, form: Ids) -> float:
+    def _answer(self, ids: bytes, forms: LabelForms) -> Answer:
+        def log_prob(form: Ids) -> float:
             return sum(self._values[self._indices[ids, form[:n]], token] for n, token in enumerate(form))
 
-        for (ids, forms), rows in self._rows.items():
-            log_probs = [float(np.logaddexp.reduce([log_prob(ids, form) for form in each])) for each in forms.forms]
-            top = self._top[self._indices[ids, ()]]
-            token, value = next(((token, value) for token, value in top if token not in forms.starts), (0, -np.inf))
-            other = OtherToken(self._tokenizer.tokenizer.decode([token]), value)
-            answer = EngineError(NOT_NUMBERS) if np.isnan(log_probs).any() else LabelAnswer(log_probs, other)
-            self._answers |= dict.fromkeys(rows, answer)
-        return _in_order(self._answers, self.tokens_naive, self.tokens_computed)
+        log_probs = [float(np.logaddexp.reduce([log_prob(form) for form in each])) for each in forms.forms]
+        top = self._top[self._indices[ids, ()]]
+        token, value = next(((token, value) for token, value in top if token not in forms.starts), (0, -np.inf))
+        other = OtherToken(self._tokenizer.tokenizer.decode([token]), value)
+        return EngineError(NOT_NUMBERS) if np.isnan(log_probs).any() else LabelAnswer(log_probs, other)
 
 
 class Readings:
@@ -338,11 +376,10 @@ class Readings:
 
     sequences : int32; prompts with their continuations behind them
     n_starts : for each, how many of its tokens are the prompt's
+    failures : the errors of rows that cannot be read
     """
 
-    def __init__(
-        self, questions: Sequence[Question], tokenizer: PromptTokenizer, name: str, progress: Progress | None
-    ) -> None:
+    def __init__(self, questions: Sequence[Question], tokenizer: PromptTokenizer, name: str) -> None:
         n_separate = 0
 
         def key(question: Question) -> tuple[bytes, int]:
@@ -351,25 +388,18 @@ class Readings:
             n_separate += boundary == "separate"
             return np.array([*ids, *added], dtype=np.int32).tobytes(), len(ids)
 
-        self._progress = progress
-        rows, self._answers = _rows_by(questions, key, progress)
+        rows, self.failures = _rows_by(questions, key)
         if n_separate:
             warn_of_boundary(name, f"{n_separate} of {len(questions)} continuations")
         self._rows = list(rows.values())
         self.sequences: list[TokenIds] = [np.frombuffer(ids, dtype=np.int32) for ids, _ in rows]
         self.n_starts = [n_start for _, n_start in rows]
 
-    def add(self, index: int, log_probs: FloatArray) -> None:
-        """What was read of a sequence: the log-probabilities of its tokens from n_start on, nats."""
+    def add(self, index: int, log_probs: FloatArray) -> dict[int, Answer]:
+        """What was read of a sequence: the log-probabilities of its tokens from n_start on, nats. The rows that are
+        answered by that."""
         unusable = np.isnan(log_probs).any()
-        for row in self._rows[index]:
-            self._answers[row] = EngineError(NOT_NUMBERS) if unusable else log_probs.copy()
-        if self._progress:
-            self._progress(len(self._rows[index]))
-
-    def answers(self) -> Answers:
-        """In the order of the questions."""
-        return _in_order(self._answers)
+        return {row: EngineError(NOT_NUMBERS) if unusable else log_probs.copy() for row in self._rows[index]}
 
 
 # -------------------------------------------------------------------------------------------- log-probabilities

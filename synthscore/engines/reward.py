@@ -6,16 +6,16 @@ of its chat template, or of a tokenizer without one the two segments. Each text 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
 from transformers import AutoModelForSequenceClassification
 
-from ..engine import Answer, Answers, Capabilities, Kind, Progress, Prompt, Question
+from ..engine import Answer, Capabilities, Kind, Prompt, Question
 from ..errors import EngineError
 from ..types import blank
-from .local import LocalEngine
+from .local import LocalEngine, Part
 
 
 class RewardEngine(LocalEngine):
@@ -37,8 +37,8 @@ class RewardEngine(LocalEngine):
             )
         return super()._prepare(tokenizer, backend)
 
-    def _read(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
-        return self._one_by_one(asked, progress, self._reward)
+    def _read(self, questions: Sequence[Question]) -> Iterator[Part]:
+        return self._one_by_one(questions, self._reward)
 
     @torch.inference_mode()
     def _reward(self, question: Question) -> tuple[Answer, int]:

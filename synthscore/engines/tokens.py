@@ -19,17 +19,17 @@ from __future__ import annotations
 import hashlib
 import secrets
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import combinations, product
 from threading import Lock
 from types import SimpleNamespace
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 from unittest.mock import patch
 
-from ..engine import Prompt
+from ..engine import Generation, Prompt
 from ..errors import EngineError, LabelError, PromptTooLongError, SynthscoreWarning, unusable
 
 Ids = tuple[int, ...]
@@ -45,6 +45,9 @@ USUAL_DATE = "2024-07-26"
 _CLOCK = Lock()  # held while templates are shown another day
 
 _USUAL_FORMS = ("Better", " Better")
+
+_NO_THINKING: Mapping[str, Any] = {"enable_thinking": False}
+_THINKING: Mapping[str, Any] = {"enable_thinking": True, "thinking": True}  # templates know one of the two
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,8 @@ class PromptTokenizer:
     raises : EngineError, when the chat template does not take one user message
     """
 
+    template_options: ClassVar[Mapping[str, Any]] = _NO_THINKING
+
     def __init__(self, tokenizer: Any, max_length: int, *, framed: bool = True) -> None:
         self.tokenizer = tokenizer
         self.max_length = max_length
@@ -91,7 +96,7 @@ class PromptTokenizer:
         self._head, self._tail, self._strips = "", "", (False, False)
         self.has_template = framed and bool(tokenizer.chat_template)
         if self.has_template:
-            self._head, self._tail, self._strips = _skeleton(tokenizer)
+            self._head, self._tail, self._strips = _skeleton(tokenizer, self.template_options)
         self._unk: int | None = tokenizer.unk_token_id
         self._control = _control_ids(tokenizer) - {self._unk}
         self._bos: list[int] = []
@@ -140,6 +145,10 @@ class PromptTokenizer:
     def decode(self, ids: Iterable[int]) -> str:
         """The text of generated tokens, without special tokens."""
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
+
+    def spell(self, token: int) -> str:
+        """The text of one token."""
+        return str(self.tokenizer.decode([token]))
 
     def label_forms(self, prompt: Prompt, labels: Sequence[str], ids: Sequence[int] | None = None) -> LabelForms:
         """The token sequences of each label behind this prompt.
@@ -295,6 +304,64 @@ class PromptTokenizer:
         return list(self.tokenizer.convert_ids_to_tokens(list(form)))
 
 
+class ThinkingTokenizer(PromptTokenizer):
+    """For texts that a model thinks before: the chat template is rendered with thinking on.
+
+    Where thinking begins and ends, the template itself says: an answer is rendered with reasoning, and what stands
+    between the two, white space aside, is the end.
+
+    raises : EngineError, where the template shows no reasoning, or nothing between it and the answer
+    """
+
+    template_options = _THINKING
+
+    def __init__(self, tokenizer: Any, max_length: int) -> None:
+        super().__init__(tokenizer, max_length)
+        self._begin, self._end = self._markers()
+
+    def encode(self, prompt: Prompt, room: int = 1) -> list[int]:
+        if prompt.prefill:
+            raise EngineError(f"a model that thinks first cannot go on from {prompt.prefill!r}. Leave thinking off")
+        return super().encode(prompt, room)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """With special tokens, for some models mark their thinking by these."""
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=False))
+
+    def answer(self, written: Generation, stop: Sequence[str]) -> Generation:
+        """What follows the last end of thinking, up to a stop string; the whole text where the model did not begin to
+        think. A chain of thought that does not end is a text that was cut, without an answer."""
+        _, end, text = written.text.rpartition(self._end)
+        thinks = not self._begin or self._begin in written.text
+        if not end and (thinks or written.finish_reason != "stop"):
+            return Generation("", "length", written.n_tokens)
+        for token in self.tokenizer.all_special_tokens:
+            text = text.replace(token, "")
+        text, reason = text.strip(), written.finish_reason
+        if places := [place for word in stop if (place := text.find(word)) >= 0]:
+            text, reason = text[: min(places)], "stop"
+        return Generation(text, reason, written.n_tokens)
+
+    def _markers(self) -> tuple[str, str]:
+        """What begins and what ends thinking. The beginning is "" where the prompt ends with it already."""
+        asked, thought, said = ("s" + secrets.token_hex(8) for _ in range(3))
+        reasoning = dict.fromkeys(("reasoning_content", "reasoning", "thinking"), thought)  # templates know one of them
+        turns = [{"role": "user", "content": asked}, {"role": "assistant", "content": said, **reasoning}]
+        shown = ""
+        if self.has_template:
+            with suppress(Exception):  # of a template that takes no answers
+                shown = str(self.tokenizer.apply_chat_template(turns, tokenize=False, **self.template_options))
+        before, _, rest = shown.rpartition(thought)
+        end, found, _ = rest.partition(said)
+        if not before or not found or not end.strip():
+            raise EngineError(
+                "the model's chat template has no thinking: it shows no reasoning before an answer. Leave thinking "
+                "off, or take a model that thinks"
+            )
+        begin = before.partition(asked)[2].strip()  # a prompt may end in the beginning, and white space besides
+        return begin.removeprefix(self._tail.strip()).strip(), end.strip()
+
+
 def warn_of_boundary(name: str, what: str) -> None:
     """Where LabelForms.boundary is "separate"."""
     warnings.warn(
@@ -363,7 +430,7 @@ def fix_date(tokenizer: Any, date: str | None) -> str:
 
     def rendered(day: datetime) -> Any:
         turns = [{"role": "user", "content": "a"}]
-        return on(day)(turns, tokenize=False, add_generation_prompt=True, enable_thinking=False)
+        return on(day)(turns, tokenize=False, add_generation_prompt=True, **_NO_THINKING)
 
     tokenizer.apply_chat_template = on(day)
     prints = False
@@ -375,7 +442,7 @@ def fix_date(tokenizer: Any, date: str | None) -> str:
     return day.strftime("%Y-%m-%d") if prints else ""
 
 
-def _skeleton(tokenizer: Any) -> tuple[str, str, tuple[bool, bool]]:
+def _skeleton(tokenizer: Any, options: Mapping[str, Any]) -> tuple[str, str, tuple[bool, bool]]:
     """What the chat template puts before and after the user's message, and whether it strips its left and right end."""
 
     def render(content: str) -> str:
@@ -385,7 +452,7 @@ def _skeleton(tokenizer: Any) -> tuple[str, str, tuple[bool, bool]]:
                     [{"role": "user", "content": content}],
                     tokenize=False,
                     add_generation_prompt=True,
-                    enable_thinking=False,
+                    **options,
                 )
             )
         except Exception as error:  # templates raise whatever they like

@@ -152,9 +152,9 @@ class Mount:
         """
         if score.value is None:
             return None
-        n_rungs = score.details.get("n_rungs")
-        if n_rungs is not None:
-            low, high = 1.0, n_rungs
+        best = score.details.get("scale", score.details.get("n_rungs"))
+        if best is not None:
+            low, high = 1.0, best
         else:
             limits = self.scorer.method.limits(0)
             low, high = limits.low, limits.high

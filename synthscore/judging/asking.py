@@ -31,9 +31,10 @@ from ..engine import (
     capabilities_of,
     stacked,
 )
-from ..errors import EngineError, unusable
+from ..errors import EngineError, Postponed, unusable
 from ..signature import Signature
 from ..types import BoolArray, Context, FloatArray, IntArray
+from ..usage import Usage
 from .failures import bounded, unanswered, why_contradictory, why_unreported
 from .rewards import Rewards
 from .templates import Templates
@@ -245,7 +246,7 @@ class Inquiry:
         else:
             templates.require_texts(asking.template)
         self._answers: list[Answer] = [_NOT_ASKED] * (asking.n_questions * len(pairs))  # rows as of Verdicts.answers
-        self._tokens = np.zeros(2, dtype=np.int64)  # naive, computed
+        self._usage = Usage()
 
     @property
     def signature(self) -> Signature:
@@ -259,6 +260,12 @@ class Inquiry:
     @property
     def _asked(self) -> BoolArray:
         return np.array([answer is not _NOT_ASKED for answer in self._answers], dtype=bool)
+
+    def postponed(self, pair: IntArray) -> BoolArray:
+        """Whether an answer about any of these pairs will come later, shape (n,)."""
+        rows = range(0, len(self._answers), len(self.pairs))
+        late = [any(isinstance(self._answers[row + index], Postponed) for row in rows) for index in pair.tolist()]
+        return np.array(late, dtype=bool)
 
     def ask_all(self, progress: Progress | None = None) -> None:
         """Every question about every pair, in its orders one after another: they share a context."""
@@ -294,7 +301,7 @@ class Inquiry:
             answers = ask_engine(self.engine, [Question(prompt, labels) for prompt in prompts], progress)
         for (index, turned, worse), answer in zip(questions, answers.rows, strict=True):
             self._answers[(turned * n_sides + worse) * len(self.pairs) + index] = answer
-        self._tokens += answers.tokens_naive, answers.tokens_computed
+        self._usage += answers.usage
         return answers
 
     def _read(self, answers: Answers, swapped: BoolArray) -> _Reading:
@@ -319,7 +326,7 @@ class Inquiry:
         """On all that was asked."""
         asking, n_pairs, asked = self.asking, len(self.pairs), self._asked
         swapped = np.repeat([[False], [True]][: asking.n_orders], n_pairs, axis=1)
-        read = self._read(Answers(self._answers, *self._tokens.tolist()), swapped)
+        read = self._read(Answers(self._answers, self._usage), swapped)
         reasons = {row % n_pairs: why for row, why in sorted(read.failures.items(), reverse=True) if asked[row]}
         mean = mean_of_orders(self.engine)
         verdict = both_in_one(read.by_order, asking.protocol, mean)  # NaN where one order has no answer

@@ -119,6 +119,11 @@ class References:
         return dict(sorted(Counter(ladder.n_rungs for ladder in self._index.values()).items()))
 
     @cached_property
+    def scales(self) -> tuple[int, ...]:
+        """The scales that scores on these ladders are on, each once, rising: see Ladder.scale."""
+        return tuple(sorted({ladder.scale for ladder in self._index.values()}))
+
+    @cached_property
     def hash(self) -> str:
         """Hex sha256; changes when any rung changes, or a context that the ladders carry. Opens all ladders in turn."""
         texts = ((*key_of(ladder), *_hashed_texts(ladder)) for ladder in self)

@@ -23,7 +23,8 @@ Key = tuple[str, str, str]  # task, context id, attribute
 
 COLUMNS: dict[str, type] = {
     "release": str, "task": str, "context_id": str, "context": str, "facts": str, "references": list,
-    "context_sha256": str, "attribute": str, "shared": bool, "n_rungs": int, "level": int, "fraction": float,
+    "context_sha256": str, "attribute": str, "shared": bool, "n_rungs": int, "wanted": int, "level": int,
+    "fraction": float,
     "text": str, "text_sha256": str, "parents": list, "status": str, "reason": str,
 }  # fmt: skip
 PROVENANCE: dict[str, type] = {  # the keys of a rung's provenance that have a column; all others are in `extra`
@@ -36,7 +37,7 @@ NEEDED = ("task", "context_id", "attribute", "level", "text")
 
 
 def ladder_rows(ladder: Ladder, release: str) -> Iterator[dict[str, Any]]:
-    """A row a rung; text and its hash are null where the rung failed."""
+    """A row a rung; text and its hash are null where the rung failed, and `wanted` where the ladder has all rungs."""
     context = ladder.context
     for rung in ladder.rungs:
         provenance: dict[str, Any] = plain(dict(rung.provenance))
@@ -53,6 +54,7 @@ def ladder_rows(ladder: Ladder, release: str) -> Iterator[dict[str, Any]]:
             "attribute": ladder.attribute,
             "shared": ladder.shared,
             "n_rungs": ladder.n_rungs,
+            "wanted": ladder.wanted,
             "level": rung.level,
             "fraction": rung.fraction,
             "text": rung.text or None,

@@ -141,4 +141,5 @@ def _draft_again(draft: Draft, ladder: Ladder, levels: set[int], faults: FaultyR
         rungs={rung.level: rung for rung in ladder.rungs if rung.level not in levels},
         replaced={rung.level: rung for rung in ladder.rungs if rung.level in levels},
         reasons={level: faults.reasons.get(level, parent) for level in levels},
+        wanted=ladder.wanted,
     )

@@ -26,6 +26,8 @@ from ..types import Context, Ladder, Rung
 from .release import DATA, FORMAT, MAKE, MANIFEST, NEEDED, PROVENANCE, Key
 
 INDEXED = ["task", "context_id", "attribute", "level"]
+MARKS = ("wanted", "shared")
+"""Columns of marks that few ladders have."""
 REPEATED = ["context", "facts"]  # in every row of a context: each is held once
 N_KEPT_LADDERS, N_KEPT_GROUPS = 1024, 2  # that were read last
 
@@ -136,7 +138,7 @@ class RowRun(NamedTuple):
 class ClosedLadder:
     """What the index knows of a ladder whose texts are still in its file.
 
-    runs : its rows there. shared : as Ladder's
+    runs : its rows there. wanted, shared : as of Ladder
     """
 
     task: str
@@ -144,11 +146,16 @@ class ClosedLadder:
     attribute: str
     file: LadderFile = field(repr=False)
     runs: Sequence[RowRun] = field(repr=False)
+    wanted: int | None = None
     shared: bool = False
 
     @property
     def n_rungs(self) -> int:
         return sum(run.end - run.first for run in self.runs)
+
+    @property
+    def scale(self) -> int:
+        return self.wanted or self.n_rungs
 
 
 def key_of(ladder: Ladder | ClosedLadder) -> Key:
@@ -164,11 +171,14 @@ def read_index(file: LadderFile) -> list[ClosedLadder]:
             source=file.name,
         )
     runs: dict[Key, tuple[RowRun, ...]] = {}
+    wanted: dict[Key, int] = {}  # of the ladders that are shorter than that
     shared: set[Key] = set()
-    has_marks = "shared" in file.columns  # files of earlier versions have no such column
+    marks = [name for name in MARKS if name in file.columns]  # files of earlier versions have none
     for group in range(file.n_groups):
-        table = file.read_group(group, [*INDEXED, "shared"] if has_marks else INDEXED)
-        marks = table.column("shared").to_pylist() if has_marks else [False] * table.num_rows
+        table = file.read_group(group, [*INDEXED, *marks])
+        n_wanted, is_shared = (
+            table.column(name).to_pylist() if name in marks else [None] * table.num_rows for name in MARKS
+        )
         columns = [table.column(name).to_pylist() for name in INDEXED]
         for row, (task, context_id, attribute, level) in enumerate(zip(*columns, strict=True)):
             names = (task, context_id, attribute)
@@ -180,20 +190,26 @@ def read_index(file: LadderFile) -> list[ClosedLadder]:
                     source=file.name,
                 )
             key = sys.intern(task), context_id, sys.intern(attribute)
-            if marks[row] not in (None, False, True):
+            if is_shared[row] not in (None, False, True):
                 raise ReferencesError(
-                    f"cannot load {file.name}: ladder {'/'.join(key)}: shared is {marks[row]!r:.40}, expected true or "
-                    "false. Make or download it again",
+                    f"cannot load {file.name}: ladder {'/'.join(key)}: shared is {is_shared[row]!r:.40}, expected true "
+                    "or false. Make or download it again",
                     source=file.name,
                 )
-            if marks[row]:
+            if is_shared[row]:
                 shared.add(key)
+            n_rungs: Any = n_wanted[row]
+            if isinstance(n_rungs, int):
+                wanted[key] = n_rungs
             *before, last = runs.get(key) or (RowRun(group, row, row),)
             if (last.group, last.end) == (group, row):
                 runs[key] = (*before, last._replace(end=row + 1))
             else:
                 runs[key] = (*before, last, RowRun(group, row, row + 1))
-    return [ClosedLadder(*key, file, ladder_runs, key in shared) for key, ladder_runs in runs.items()]
+    return [
+        ClosedLadder(*key, file, ladder_runs, wanted=wanted.get(key), shared=key in shared)
+        for key, ladder_runs in runs.items()
+    ]
 
 
 # ------------------------------------------------------------------------------------------------- ladders
@@ -229,7 +245,8 @@ def rows_ladder(key: Key, rows: list[dict[str, Any]], shared: bool = False) -> L
             _require_hash(first, "context")
             references = tuple(first.get("references") or ())
             context = _shared_context(context_id, first["context"], first.get("facts") or "", references)
-        return Ladder(context_id, task, attribute, tuple(map(_rung, rows)), context, shared)
+        rungs = tuple(map(_rung, rows))
+        return Ladder(context_id, task, attribute, rungs, context, wanted=first.get("wanted"), shared=shared)
     except (LadderError, InputError, ValueError, TypeError, AttributeError) as error:
         raise ReferencesError(f"{'/'.join(key)}: {error}") from error
 

@@ -14,10 +14,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from ..engine import Progress
-from ..errors import InputError, LadderError
+from ..errors import InputError, LadderError, Postponed, Unasked
 from ..io.fields import shorten
 from ..signature import text_hash
 from ..types import Attribute, Context, Ladder, Rung, Task
@@ -49,6 +49,9 @@ def schedule(n_rungs: int) -> list[list[int]]:
 
 
 # ------------------------------------------------------------------------------------------------- ladders
+
+MOST_RUNGS = 5
+"""Of a ladder whose number of rungs is left to its writer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +108,22 @@ class Writer(Protocol):
     name: str
     needs_parents: bool
 
-    def write(self, task: Task, jobs: Sequence[Job], progress: Progress | None = None) -> Sequence[Rung | Fault]:
-        """One rung a job, in order, or what is wrong with a text that is to be asked for again, in the next round;
-        `progress` is given how many were asked for. A job that fails gives a failed rung."""
+    def write(
+        self, task: Task, jobs: Sequence[Job], progress: Progress | None = None
+    ) -> Sequence[Rung | Fault | Postponed]:
+        """One rung a job, in order, or what is wrong with a text that is to be asked for again, in the next round, or
+        that its text will come later; `progress` is given how many were asked for. A job that fails gives a failed
+        rung."""
+        ...
+
+
+@runtime_checkable
+class PlanningWriter(Writer, Protocol):
+    """A writer that knows before it writes how many rungs of a ladder will come out different."""
+
+    def most_rungs(self, task: Task, jobs: Sequence[Job]) -> Sequence[int]:
+        """How many rungs, up to its n_rungs, the ladder of each job is to have so that all of them can be written; its
+        n_rungs where nothing can be. jobs : one a ladder of which nothing is written yet"""
         ...
 
 
@@ -117,22 +133,28 @@ def generate_ladders(
     attributes: Sequence[str],
     writer: Writer,
     *,
-    n_rungs: int = 5,
+    n_rungs: int | Literal["auto"] = "auto",
     progress: Progress | None = None,
 ) -> list[Ladder]:
     """One ladder for each context and attribute: contexts outer, attributes inner, in the order given.
 
-    A context or attribute that is given twice gets one ladder. progress : given n_rungs rungs for each ladder.
+    A context or attribute that is given twice gets one ladder.
+    n_rungs : "auto": MOST_RUNGS, or as many as the writer can make, with scores on 1..MOST_RUNGS all the same
+    progress : given the number of rungs of each ladder
     raises : InputError for two different contexts of one id, or no attribute; TaskError for an attribute that the task
         does not have; LadderError for n_rungs < 2; whatever the engine raises for a whole call. A single rung that
         cannot be written raises nothing: it is a failed rung with a reason, and so are the rungs that need it.
     """
-    drafts = draft_ladders(contexts, task, attributes, n_rungs)
+    drafts = draft_ladders(contexts, task, attributes, MOST_RUNGS if n_rungs == "auto" else n_rungs)
+    if n_rungs == "auto":
+        fit_rungs(task, drafts, writer)
     write_rungs(task, drafts, writer, progress)
     return [draft.ladder(task) for draft in drafts]
 
 
-def draft_ladders(contexts: Sequence[Context], task: Task, attributes: Sequence[str], n_rungs: int = 5) -> list[Draft]:
+def draft_ladders(
+    contexts: Sequence[Context], task: Task, attributes: Sequence[str], n_rungs: int = MOST_RUNGS
+) -> list[Draft]:
     """The ladders of `generate_ladders`, in their order, with nothing written. raises : as it does, but the engine"""
     schedule(n_rungs)  # raises
     names = [attributes] if isinstance(attributes, str) else attributes
@@ -143,10 +165,23 @@ def draft_ladders(contexts: Sequence[Context], task: Task, attributes: Sequence[
     return [Draft(context, attribute, n_rungs, levels) for context in _unique(contexts) for attribute in chosen]
 
 
+def fit_rungs(task: Task, drafts: Sequence[Draft], writer: Writer) -> None:
+    """Give new ladders fewer rungs where their writer knows that it cannot make all."""
+    if not isinstance(writer, PlanningWriter):
+        return
+    new = [draft for draft in drafts if not draft.rungs and not draft.replaced]
+    for draft, n_rungs in zip(new, writer.most_rungs(task, [draft.job(1) for draft in new]), strict=True):
+        if n_rungs < draft.n_rungs:
+            draft.wanted = draft.n_rungs
+            draft.n_rungs = n_rungs
+            draft.levels = range(1, n_rungs + 1)
+
+
 @dataclass(slots=True)
 class Draft:
     """A ladder of which some rungs are to be written.
 
+    wanted : as of Ladder
     levels : of these rungs. rungs : level -> rung, of those that are there; `write_rungs` adds the others
     replaced : level -> the rung that was there, where it is written again; new texts are unlike all of these
     reasons : level -> why it is written again
@@ -161,6 +196,7 @@ class Draft:
     replaced: Mapping[int, Rung] = field(default_factory=dict)
     reasons: Mapping[int, str] = field(default_factory=dict)
     refused: dict[int, tuple[Fault, ...]] = field(default_factory=dict)
+    wanted: int | None = None
 
     @property
     def missing(self) -> list[int]:
@@ -174,24 +210,25 @@ class Draft:
         missing = self.missing
         if not writer.needs_parents:  # in one round; of two equal texts the one on fewer ladders, or the worse, fails
             waves = schedule(self.n_rungs)
-            return [self._job(level) for wave in waves for level in sorted(wave, reverse=True) if level in missing]
+            return [self.job(level) for wave in waves for level in sorted(wave, reverse=True) if level in missing]
         if extremes := [level for level in missing if level in (1, self.n_rungs)]:
-            return [self._job(level) for level in extremes]
+            return [self.job(level) for level in extremes]
         jobs = []
         there = sorted(level for level, rung in self.rungs.items() if rung.text)
         for worse, better in pairwise(there):
             if between := [level for level in missing if worse < level < better]:
                 texts = (self.rungs[worse].text, self.rungs[better].text)
-                jobs.append(self._job(between[0], *texts))
+                jobs.append(self.job(between[0], *texts))
         for level in missing:
             if not there or not there[0] < level < there[-1]:
                 lost = " and ".join(f"rung {end}" for end in (1, self.n_rungs) if end not in there)
                 provenance = {"writer": writer.name, "context_sha256": text_hash(self.context.text)}
                 reason = f"it would be written between two rungs, and {lost} failed"
-                self.rungs[level] = self._job(level).failed(reason, provenance)
+                self.rungs[level] = self.job(level).failed(reason, provenance)
         return jobs
 
-    def _job(self, level: int, worse: str = "", better: str = "") -> Job:
+    def job(self, level: int, worse: str = "", better: str = "") -> Job:
+        """To write this rung. worse, better : texts of its parents"""
         others = tuple(rung.text for rung in (*self.rungs.values(), *self.replaced.values()) if rung.text)
         n_before = _last_attempt(self.replaced[level]) if level in self.replaced else 0
         return Job(
@@ -231,6 +268,7 @@ class Draft:
             attribute=self.attribute.name,
             rungs=tuple(rungs[level] for level in range(1, self.n_rungs + 1)),
             context=self.context,
+            wanted=self.wanted,
         )
 
 
@@ -256,19 +294,31 @@ def _entry(rung: Rung, what: str, why: str) -> dict[str, Any]:
 
 
 def write_rungs(task: Task, drafts: Sequence[Draft], writer: Writer, progress: Progress | None = None) -> None:
-    """Write what is missing of all drafts, in rounds. progress : told of each rung once, when it is first asked for."""
-    while n_missing := sum(len(draft.missing) for draft in drafts):
-        due = [(draft, job) for draft in drafts for job in draft.jobs(writer)]
-        n_lost = n_missing - sum(len(draft.missing) for draft in drafts)
+    """Write what is missing of all drafts, in rounds. progress : told of each rung once, when it is first asked for.
+
+    A draft of which a text will come later waits, with all texts of that round: each is unlike those before it. The
+    others are written to their end.
+    raises : Unasked, where drafts wait
+    """
+    going = list(drafts)
+    while n_missing := sum(len(draft.missing) for draft in going):
+        due = [(draft, job) for draft in going for job in draft.jobs(writer)]
+        n_lost = n_missing - sum(len(draft.missing) for draft in going)
         n_first = sum(not job.refused for _, job in due)
         tell = _up_to(n_lost + n_first, progress)
         tell(n_lost)
         written = writer.write(task, [job for _, job in due], tell) if due else []
+        waiting = {id(draft) for (draft, _), rung in zip(due, written, strict=True) if isinstance(rung, Postponed)}
+        going = [draft for draft in going if id(draft) not in waiting]
         for (draft, job), rung in zip(due, written, strict=True):
+            if id(draft) in waiting or isinstance(rung, Postponed):
+                continue
             if isinstance(rung, Fault):
                 draft.refused[job.level] = (*job.refused, rung)
             else:
                 draft.rungs[job.level] = rung
+    if n_waiting := len(drafts) - len(going):
+        raise Unasked(f"{n_waiting} of {len(drafts)} ladders wait for texts. Have them written, and run again")
 
 
 def _up_to(most: int, progress: Progress | None) -> Progress:

@@ -8,6 +8,7 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 from ..scoring.anchored.scores import LEVEL
+from ..scoring.ladder import rescaled
 from ..types import Ladder, Rung, Score
 from .numbers import ScoreGroup
 from .read import Run
@@ -46,7 +47,17 @@ class LadderView(NamedTuple):
     def steps(self) -> list[Rung | Score]:
         """All rungs and the texts shown, best first."""
         steps: list[Rung | Score] = [*self.ladder.rungs, *self.shown]
-        return sorted(steps, key=_height_on_ladder, reverse=True)
+        return sorted(steps, key=self._height, reverse=True)
+
+    def place(self, level: int) -> float:
+        """Where a rung stands on the ladder's scale."""
+        return rescaled(level, self.ladder.n_rungs, self.ladder.scale)
+
+    def _height(self, step: Rung | Score) -> tuple[float, bool]:
+        """A key to sort by; of a text and a rung at the same place, the text is above."""
+        if isinstance(step, Rung):
+            return self.place(step.level), False
+        return _value(step), True
 
 
 def ladder_views(run: Run, found: Sequence[ScoreGroup], context_id: str | None = None) -> list[LadderView]:
@@ -60,7 +71,7 @@ def ladder_views(run: Run, found: Sequence[ScoreGroup], context_id: str | None =
         scores: dict[tuple[str, str, str], list[Score]] = {}
         for row in group.rows:
             ladder = run.ladder(row) if context_id in (None, row.score.context_id) else None
-            if ladder and ladder.n_rungs == group.n_rungs:
+            if ladder and ladder.scale == group.n_rungs:
                 key = ladder.task, ladder.context_id, ladder.attribute
                 ladders[key] = ladder
                 scores.setdefault(key, []).append(row.score)
@@ -69,13 +80,6 @@ def ladder_views(run: Run, found: Sequence[ScoreGroup], context_id: str | None =
             views.append(LadderView(group.name, ladder, tuple(best_first)))
     views.sort(key=_instructive, reverse=True)
     return views[: 1 if context_id is None else VIEWS]
-
-
-def _height_on_ladder(step: Rung | Score) -> tuple[float, bool]:
-    """A key to sort by; of a text and a rung at the same place, the text is above."""
-    if isinstance(step, Rung):
-        return step.level, False
-    return _value(step), True
 
 
 def _value(score: Score) -> float:

@@ -143,7 +143,7 @@ def groups(run: Run, min_score: float | None = None) -> list[ScoreGroup]:
 
 def n_rungs_of(score: Score) -> int | None:
     """How many rungs the scale of a score has, as the score says; None where it is on no scale of rungs."""
-    n_rungs = score.details.get("n_rungs")
+    n_rungs = score.details.get("scale", score.details.get("n_rungs"))
     return round(n_rungs) if n_rungs and n_rungs >= 2 else None
 
 

@@ -38,18 +38,19 @@ def _marks(group: ScoreGroup) -> list[Mark]:
 
 
 def on_ladder(view: LadderView, min_score: float | None) -> Markup:
-    n_rungs, shown = view.ladder.n_rungs, view.shown
+    scale, shown = view.ladder.scale, view.shown
     bounded = [score for score in view.unscored if interval(score).kind]
     dots = []
     for score in (*shown, *bounded[: VIEW - len(shown)]):
         low, high, _ = interval(score)
         dots.append(draw.Dot(short_id(score), nan_for_none(score.value), low, high))
     known = [end for dot in dots for end in dot[1:] if not math.isnan(end)]
-    span = min([0.0, *known]), max([rung_top(n_rungs), *known])
-    label = f"score, in rungs (1 worst, {n_rungs} best)"
+    span = min([0.0, *known]), max([rung_top(scale), *known])
+    label = f"score, in rungs (1 worst, {scale} best)"
+    marks = [draw.Mark(view.place(rung.level), str(rung.level)) for rung in view.ladder.rungs]
     title = f"Texts on the ladder {view.title}"
     cut = nan_for_none(min_score)
-    return draw.dots(dots, span, draw.rung_marks(n_rungs), label=label, title=title, class_="rule", cut=cut)
+    return draw.dots(dots, span, marks, label=label, title=title, class_="rule", cut=cut)
 
 
 def short_id(score: Score) -> str:
@@ -58,6 +59,8 @@ def short_id(score: Score) -> str:
 
 
 def verdicts_on(score: Score, n_rungs: int) -> Markup:
+    """n_rungs : of the ladder, where the score does not say it"""
+    n_rungs = round(score.details.get("n_rungs", n_rungs))
     return draw.verdict_columns(score.verdicts, n_rungs, title=f"Verdicts on {score.id} against each rung")
 
 

@@ -49,6 +49,7 @@ class Run:
     """What a report is made of.
 
     scores : name of the file or method -> its rows. texts : id -> text. systems : id -> what wrote the text
+    why : id and attribute -> the reason that a judge gave in words (`score --why`)
     evaluation : what `synthscore evaluate` found
     unused : files that hold nothing that a report shows. left_out : what could not be read, and why
     sides : the two runs that this one is made of
@@ -58,6 +59,7 @@ class Run:
     scores: dict[str, list[ScoreRow]] = field(default_factory=dict)
     texts: dict[str, Target] = field(default_factory=dict)
     systems: dict[str, str] = field(default_factory=dict)
+    why: dict[tuple[str, str], str] = field(default_factory=dict)
     references: References | None = None
     ratings: Ratings | None = None
     evaluation: Agreements | None = None
@@ -179,6 +181,8 @@ def _take_scores(run: Run, name: str, rows: Iterable[Row], errors: list[InputErr
     methods: dict[str, list[ScoreRow]] = {}
     for values, row in each_row(rows, lambda row: (row.values, ScoreRow(*read_score(row))), errors):
         methods.setdefault(str(values.get("method") or bare.stem), []).append(row)
+        if isinstance(reason := values.get("why"), str):
+            run.why[row.score.id, row.score.attribute] = reason
         _say_system(run, row.score.id, values.get("system"))
     for method, taken in methods.items():
         run.scores[method if method not in run.scores else f"{method} ({name})"] = taken

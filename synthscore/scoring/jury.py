@@ -153,11 +153,11 @@ def _log_odds(scores: Sequence[Score]) -> dict[TextPair, float]:
 def _mean_score(by_judge: Mapping[str, Score], value: float, error: float) -> Score:
     """A text's. by_judge : its scores by those who vote"""
     known = [score for score in by_judge.values() if score.stderr is not None]
-    n_rungs = known[0].details["n_rungs"]
+    scale = {name: known[0].details[name] for name in ("n_rungs", "scale") if name in known[0].details}
     notes = [f"{name}: {score.reason}" for name, score in by_judge.items() if score.reason]
     details = {
-        "n_rungs": n_rungs,
-        "extrapolated": float(not 1 <= value <= n_rungs),
+        **scale,
+        "extrapolated": float(not 1 <= value <= scale.get("scale", scale["n_rungs"])),
         "label_mass": min(score.details["label_mass"] for score in known),
     }
     return replace(

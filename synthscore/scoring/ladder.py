@@ -6,12 +6,11 @@ your own.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
-
-import numpy as np
 
 from ..engine import Progress
 from ..errors import LadderError, require_kind
@@ -73,10 +72,12 @@ class OnLadder:
     def verdicts(self, verdicts: Verdicts) -> tuple[Verdict, ...]:
         """On the target, by rung and order, as far as there are any."""
         return tuple(
-            Verdict(level, bool(order), *probs)
+            Verdict(level, bool(order), better, worse, similar, int(n) if math.isfinite(n) else None)
             for pair, level in zip(self.pairs, self.levels, strict=True)
-            for order, probs in enumerate(verdicts.by_order[:, pair].tolist())
-            if not np.isnan(probs[0])
+            for order, ((better, worse, similar), n) in enumerate(
+                zip(verdicts.by_order[:, pair].tolist(), verdicts.n_samples[:, pair].tolist(), strict=True)
+            )
+            if not math.isnan(better)
         )
 
     def missing(self, verdicts: Verdicts, known: Collection[int]) -> list[str]:
@@ -96,6 +97,30 @@ class OnLadder:
             which = f"rungs {','.join(map(str, levels))} have" if len(levels) > 1 else f"rung {levels[0]} has"
             reasons.append(f"{which} no text: {reason}")
         return reasons
+
+
+def rescaled(value: float, n_from: int, n_to: int) -> float:
+    """A score on 1..n_from -> the same on 1..n_to: rungs keep their fractions, and what is worse than the worst or
+    better than the best is as far from these as before. Strictly increasing; back with the two numbers exchanged."""
+    if n_from == n_to:
+        return value
+    inside = min(max(value, 1.0), float(n_from))
+    return 1.0 + (inside - 1.0) * (n_to - 1) / (n_from - 1) + (value - inside)
+
+
+def on_scale(score: Score, ladder: Ladder) -> Score:
+    """The score on the scale of its ladder, where that is not 1..n_rungs: see Ladder.scale. Its details then say so."""
+    n_rungs, scale = ladder.n_rungs, ladder.scale
+    if scale == n_rungs:
+        return score
+    value, low, high = (
+        None if number is None else rescaled(number, n_rungs, scale) for number in (score.value, score.low, score.high)
+    )
+    stderr = score.stderr
+    if stderr is not None and score.value is not None and 1 <= score.value <= n_rungs:
+        stderr *= (scale - 1) / (n_rungs - 1)
+    details = {**score.details, "scale": float(scale)}
+    return replace(score, value=value, stderr=stderr, low=low, high=high, details=details)
 
 
 class Scoring(ScoreKind, ABC):
@@ -218,7 +243,8 @@ class LadderMethod(Method):
         whole = None
         if tools.whole_texts is not None:
             whole = tools.whole_texts.texts(judge, signature, scoring.whole_values, asking)
-            scores |= whole.find(compared, texts.scored_as)
+            stored = whole.find(compared, texts.scored_as)
+            scores |= {index: self._placed(score, compared[index][1].ladder) for index, score in stored.items()}
         on_ladders: dict[int, OnLadder] = {}
         pairs: list[Pair] = []
         for index in texts.in_contexts(index for index in compared if index not in scores):
@@ -244,6 +270,9 @@ class LadderMethod(Method):
             whole=whole,
         )
 
+    def _placed(self, score: Score, ladder: Ladder) -> Score:
+        return on_scale(score, ladder) if self.on_rungs else score
+
     @property
     def _scale_parts(self) -> dict[str, object]:
         """What a signature says of the scale, where it is not that of the whole ladders."""
@@ -253,7 +282,12 @@ class LadderMethod(Method):
     def _fitting(self, chosen: ChosenLadder, scoring: Scoring) -> ChosenLadder | str:
         """The ladder with as many rungs as are wanted, or why texts cannot be scored on it."""
         if self.n_rungs is not None:
-            chosen = replace(chosen, ladder=evenly_spaced(chosen.ladder, self.n_rungs))
+            try:
+                chosen = replace(chosen, ladder=evenly_spaced(chosen.ladder, self.n_rungs))
+            except MethodError as error:
+                if chosen.ladder.wanted is None:
+                    raise
+                return str(error)
         return scoring.refuse(chosen.ladder) or chosen
 
 
@@ -279,7 +313,9 @@ class LadderPlan(MethodPlan):
             self.signature = self.signature.with_(scoring=self.scoring.name_with(self.scales))
         if self.whole is not None:
             self.whole.keep({i: (text.item, text.chosen) for i, text in self.on_ladders.items()}, found)
-        self.scores |= found
+        for index, score in found.items():
+            ladder = self.on_ladders[index].ladder
+            self.scores[index] = on_scale(score, ladder) if self.scoring.on_rungs else score
         return [self.scores[index] for index in range(len(self.scores))]
 
 
@@ -406,4 +442,4 @@ def evenly_spaced(ladder: Ladder, n_rungs: int) -> Ladder:
             f"{ladder.context_id}/{ladder.attribute}. 2, 3, 5, 9, ... are in each other; write ladders of 9"
         )
     rungs = tuple(replace(rung, level=level) for level, rung in enumerate(ladder.rungs[::step], 1))
-    return replace(ladder, rungs=rungs)
+    return replace(ladder, rungs=rungs, wanted=None)

@@ -179,7 +179,7 @@ class ScoreKind:
     on_rungs: bool = False
 
     def limits(self, n_rungs: int) -> Limits:
-        """Which numbers the scores can be. n_rungs : of the longest ladder; 0 where there are none"""
+        """Which numbers the scores can be. n_rungs : the ladders' greatest scale (Ladder.scale); 0 without ladders"""
         return Limits()
 
     def require_alone(self) -> None:

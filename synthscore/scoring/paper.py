@@ -1,7 +1,7 @@
 """The paper's score: a text's verdicts against its ladder's rungs -> their weighted sum, on the scale of the rungs.
 
-The functions take whole arrays of targets, pure NumPy; a rung without a verdict is NaN, and so is the score then: a sum
-without it would count the rung as a tie.
+The functions take whole arrays of targets, pure NumPy; a rung without a verdict is NaN, and so is the sum then: a sum
+without it would count the rung as a tie. Of one inner rung that is missing, its neighbours say what it could add.
 Source: arXiv:2509.05440, section 2; the rung scale is ours (docs/equations.md).
 """
 
@@ -18,7 +18,8 @@ from ..errors import InputError, require_kind, unusable
 from ..judging.asking import Verdicts
 from ..judging.failures import unreported_note
 from ..signature import seeded_rng
-from ..types import FloatArray, Score
+from ..types import FloatArray, Score, Status
+from .frequencies import SumError, error_on_rungs, variance_of_sum
 from .ladder import OnLadder, TextScoring
 from .method import Limits
 
@@ -31,8 +32,12 @@ class Paper(TextScoring):
 
     A score's `value` is the rung equivalent. A text that lacks some verdicts, or for which a server did not report all
     labels, has `low` and `high`, the least and the greatest value that all that is missing could give it together.
-    `details` hold `raw` (the paper's sum) and `unit` (raw / its bound, in [-1, 1]), both of scored texts alone, and
-    `label_mass` (the least over its comparisons; NaN, null in a file, where the judge does not report it).
+    One that lacks the verdict on one inner rung alone is "partial": its value is the middle of those that a margin
+    between its neighbours' margins would give. Without the worst or the best rung, or two others, it is unscored.
+    One whose verdicts are frequencies of sampled answers, and all there, has a `stderr`, and with it `low` and `high`
+    are its 90 % interval (frequencies.py): of the score that infinitely many samples of these questions would give.
+    `details` hold `raw` (the paper's sum) and `unit` (raw / its bound, in [-1, 1]), both of texts with all verdicts,
+    and `label_mass` (the least over its comparisons; NaN, null in a file, where the judge does not report it).
     """
 
     n_samples: int | None = None
@@ -87,21 +92,33 @@ class Paper(TextScoring):
         missing = text.missing(verdicts, (np.flatnonzero(known) + 1).tolist())
         if (most - least == 2).all():
             return text.unscored(missing[0])
-        raw = float(paper_sum(better[None], worse[None])[0])
+        gaps = np.flatnonzero(~known)
+        value: float | None = None
+        status: Status = "unscored"
+        if not missing:
+            raw = float(paper_sum(better[None], worse[None])[0])
+            value, status = float(rung_equivalent([raw], n)[0]), "ok"
+        elif len(gaps) == 1 and 0 < gaps[0] < n - 1:
+            gap = int(gaps[0])
+            value, status = value_between(better - worse, gap, (least[gap], most[gap])), "partial"
         weights = np.arange(1.0, n + 1)
         low, high = None, None
         if (least < most).any():
             low, high = rung_equivalent([(least * weights).sum(), (most * weights).sum()], n).tolist()
+        stderr = None
+        if not missing and low is None:
+            stderr, low, high = self._sampling_error(raw, text, verdicts)
         note = unreported_note((most - least)[known] / 2) if known.any() else ""
         return Score(
             id=text.target.id,
             context_id=text.target.context_id,
             attribute=text.attribute,
-            value=None if missing else float(rung_equivalent([raw], n)[0]),
+            value=value,
+            stderr=stderr,
             low=low,
             high=high,
             n_comparisons=int(known.sum()),
-            status="unscored" if missing else "ok",
+            status=status,
             reason="; ".join(filter(None, [*missing, note])),
             details={
                 "n_rungs": float(n),
@@ -110,6 +127,16 @@ class Paper(TextScoring):
             },
             verdicts=text.verdicts(verdicts),
         )
+
+    def _sampling_error(self, raw: float, text: OnLadder, verdicts: Verdicts) -> SumError | tuple[None, None, None]:
+        """raw : of a text with all of its verdicts"""
+        pairs = np.array(text.pairs)[np.argsort(text.levels)]
+        n_samples = verdicts.n_samples[:, pairs]
+        if self.n_samples is not None or np.isinf(n_samples).all() or len(pairs) < text.ladder.n_rungs:
+            return None, None, None
+        better, worse, _ = np.moveaxis(verdicts.by_order[:, pairs], -1, 0)
+        two_sided = verdicts.protocol == "yes_no_two_sided"
+        return error_on_rungs(raw, variance_of_sum(better, worse, n_samples, two_sided=two_sided), len(pairs))
 
     def _sampled(self, probs: FloatArray, text: OnLadder, protocol: str) -> FloatArray:
         """By random numbers of each text's own, so that a sampled score does not depend on its neighbours."""
@@ -138,6 +165,21 @@ def paper_sum(better: npt.ArrayLike, worse: npt.ArrayLike) -> FloatArray:
         raise InputError("a probability is outside [0, 1]")
     total: FloatArray = ((better - worse) * np.arange(1.0, better.shape[1] + 1)).sum(axis=1)
     return total
+
+
+def value_between(margins: FloatArray, gap: int, limits: tuple[float, float] = (-1.0, 1.0)) -> float:
+    """The rung equivalent of a text that lacks the verdict on one inner rung: the middle of what that could make of it.
+    Margins fall from the worst rung to the best, so that the one that is missing lies between those of its neighbours.
+
+        r = 1/2 [ r(m[gap] = m[gap - 1]) + r(m[gap] = m[gap + 1]) ]
+
+    margins : shape (n_rungs,), p(Better) - p(Worse) against each rung; what stands at the gap is not looked at
+    gap : 1..n_rungs - 2. limits : of the margin there, where some of its labels were reported
+    """
+    ends = np.stack([margins, margins])
+    ends[:, gap] = np.clip(margins[[gap - 1, gap + 1]], *limits)
+    sums = (ends * np.arange(1.0, len(margins) + 1)).sum(axis=1)
+    return float(rung_equivalent(sums, len(margins)).mean())
 
 
 def rung_top(n_rungs: int) -> float:

@@ -117,12 +117,13 @@ class Leaning:
 class Tally:
     """What became of rows so far, in flat memory.
 
-    counts : what was asked, and the statuses of the scores. why_unscored : reasons
+    counts : what was asked, and the statuses of the scores. why_partial, why_unscored : reasons
     signatures : of what was asked about. scales : that scores are on. juries : of several judges, who votes
     watches : for drift, each by what it watches
     """
 
     counts: Counts = field(default_factory=Counts)
+    why_partial: Reasons = field(default_factory=Reasons)
     why_unscored: Reasons = field(default_factory=Reasons)
     signatures: dict[Signature, None] = field(default_factory=dict)
     scales: Sequence[Scale] = ()
@@ -142,8 +143,9 @@ class Tally:
         for watch in self.watches.values():
             watch.add(scored)
         for score, _ in scored:
-            if score.status == "unscored":
-                self.why_unscored.add(*score.reasons)
+            if score.status != "ok":
+                why = self.why_partial if score.status == "partial" else self.why_unscored
+                why.add(*score.reasons)
         self.leaning.add(score for score, _ in scored)
 
     @property

@@ -467,14 +467,14 @@ def find_questions(
     return {task: names for task, names in chosen.items() if names}
 
 
-def ladder_lengths(references: References | None, questions: Mapping[str, Sequence[str]]) -> list[int]:
-    """How many rungs the ladders of these tasks and attributes have: each number once, rising."""
+def ladder_scales(references: References | None, questions: Mapping[str, Sequence[str]]) -> list[int]:
+    """The scales 1..N that scores of these tasks and attributes are on: each N once, rising."""
     if references is None:
         return []
-    lengths = {
-        length
+    scales = {
+        scale
         for task, attributes in questions.items()
         for attribute in attributes
-        for length in references.compared(task, attribute).lengths
+        for scale in references.compared(task, attribute).scales
     }
-    return sorted(lengths)
+    return sorted(scales)

@@ -7,10 +7,10 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from copy import copy
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -26,54 +26,52 @@ from ..engine import (
     OtherToken,
     Progress,
     Question,
-    ask_engine,
     find_fault,
 )
 from ..errors import EngineError
+from ..parts import MOST, PART_S, ask_in_parts, in_parts
 from ..signature import Signature, text_hash
 from ..types import Context, FloatArray, Ladder, Score
+from ..usage import Usage
+from .budget import Budget
 from .file import VERDICTS, Store, Stored
+from .runs import Run, Spent
 
 _ROUNDING = 1e-9  # of a probability that was normalised in float64
 SAMPLE = 512  # questions whose tokens a QuestionCounter counts, of one call
-_PAUSE_S = 120  # between two batches of answers: after a longer time, another run wrote the second
-BATCH_S = 15.0  # how long a batch should take: what a killed run loses
-# Questions in a batch; a text costs as much as tens of verdicts, minutes on a small machine.
-LEAST: dict[Kind, int] = {"labels": 256, "text": 4, "tokens": 256}
-MOST = 8192
-_GROWTH = 4  # a batch is at most so many times as large as the one before: a pace may have been luck
-
-
-@dataclass(slots=True)
-class Asked:
-    """What a model was really asked so far: n questions on labels and readings that it answered, in so many seconds."""
-
-    n: int = 0
-    seconds: float = 0.0
-    tokens_naive: int = 0
-    tokens_computed: int = 0
+_ENOUGH = 100  # questions that tell an engine's pace
 
 
 class StoredEngine(EngineAround):
     """An engine that is asked only what the store does not hold. Itself an Engine.
 
-    Distinct questions that are missing go to the inner engine in the order given, a batch at a time, and each batch is
-    stored before the next is asked: a killed run resumes. Rows that failed are not stored.
+    Distinct questions that are missing go to the inner engine in the order given. Each answer is stored when it comes,
+    with those of the same half second (parts.PART_S), whatever ends the call, so that a run that was interrupted or
+    killed goes on where it was. Rows that failed are not stored.
 
-    A batch has as many as take about 15 s at the pace of the last one, 256 (texts: 4) to 8192, because one that ends
-    within a context makes the engine compute its beginning once more.
+    runs : what the inner engine was asked so far, and what it took, by kind of question. n_kept : answers stored so far
+    budget : when that is enough; None: never
     """
 
     def __init__(self, engine: Engine, store: Store) -> None:
         super().__init__(engine)
         self.store = store
-        self.asked = Asked()
-        self._sizes: dict[Kind, int] = dict(LEAST)
+        self.source = in_parts(engine)
+        self.runs: dict[Kind, Run] = {}
+        self.n_kept = 0
+        self.budget: Budget | None = None
+
+    @property
+    def spent(self) -> Spent:
+        """By questions of all kinds."""
+        return sum((run.spent for run in self.runs.values()), Spent())
 
     def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
-        """As the inner engine's; the token counts are of what was asked now."""
-        engine = str(self.signature)
-        keys = [question.key(engine) for question in questions]
+        """As the inner engine's; the tokens are of what was asked now.
+
+        raises : Unasked, where the budget does not allow all that is missing; what was answered is stored
+        """
+        keys = [question.key(str(self.signature)) for question in questions]
         answers = look_up(self.store, keys, questions, self.capabilities)
         counts = Counter(keys)
         if progress and (n_stored := sum(counts[key] for key in answers)):
@@ -82,39 +80,79 @@ class StoredEngine(EngineAround):
         for key, question in zip(keys, questions, strict=True):
             if key not in answers:
                 missing.setdefault(question.kind, {}).setdefault(key, question)
+        n_left = n_missing = sum(map(len, missing.values()))
         if missing:
-            n_missing = sum(map(len, missing.values()))
-            self.store.require_writable(f", which lacks {n_missing} of {len(set(keys))} answers")
-        naive = computed = 0
+            self.store.require_writable(f", which lacks {n_missing} of {len(counts)} answers")
+        usage = Usage()
         for kind, asked in missing.items():
-            items, start = list(asked.items()), 0
-            while start < len(items):
-                batch = items[start : start + self._sizes[kind]]
-                began = time.monotonic()
-                found = ask_engine(self.engine, [question for _, question in batch], progress)
-                self._count(kind, found, time.monotonic() - began)
-                self.store.put_many(
-                    Stored(key, kind, stored_value(answer), engine, question)
-                    for (key, question), answer in zip(batch, found.rows, strict=True)
-                    if not isinstance(answer, Exception)
-                )
-                answers.update(zip((key for key, _ in batch), found.rows, strict=True))
-                naive, computed = naive + found.tokens_naive, computed + found.tokens_computed
+            items = list(asked.items())
+            for start in range(0, len(items), MOST):
+                batch = items[start : start + MOST]
+                allowed = batch[: self.budget.room(len(batch))] if self.budget else batch
+                n_left -= len(allowed)
+                with _Keeper(self, kind, allowed, n_left) as keeper:
+                    ask_in_parts(self.source, [question for _, question in allowed], keeper.take, progress)
+                if self.budget and len(allowed) < len(batch):
+                    raise self.budget.stop(n_left)
+                answers |= {batch[row][0]: answer for row, answer in keeper.answers.items()}
+                usage += keeper.usage
                 if progress and (n_repeated := sum(counts[key] - 1 for key, _ in batch)):
                     progress(n_repeated)
-                start += len(batch)
-        return Answers([answers[key] for key in keys], naive, computed)
+        return Answers([answers[key] for key in keys], usage)
 
-    def _count(self, kind: Kind, found: Answers, seconds: float) -> None:
-        """What was asked now; and the size of the next batch, so that it takes BATCH_S."""
-        asked, n_asked = self.asked, len(found.rows)
-        if n_judged := sum(not isinstance(row, Exception | Generation) for row in found.rows):
-            asked.n, asked.seconds = asked.n + n_judged, asked.seconds + seconds
-        asked.tokens_naive += found.tokens_naive
-        asked.tokens_computed += found.tokens_computed
-        wanted = n_asked * BATCH_S / max(seconds, 1e-9)
-        if n_asked >= LEAST[kind]:  # a few questions say little of the pace of many
-            self._sizes[kind] = int(min(max(wanted, LEAST[kind]), MOST, _GROWTH * self._sizes[kind]))
+
+class _Keeper:
+    """Stores the answers to some questions of one kind as they come, those of PART_S together; at the end, whatever it
+    is, those that are left.
+
+    n_left : questions of the call that come after these. answers : by the places of their questions. usage : of all
+    """
+
+    def __init__(self, engine: StoredEngine, kind: Kind, asked: Sequence[tuple[bytes, Question]], n_left: int) -> None:
+        self._engine, self._kind, self._asked, self._n_left = engine, kind, asked, n_left
+        self._signature = str(engine.signature)
+        self._waiting: dict[int, Answer] = {}
+        self._asked_at = self._kept_at = time.monotonic()
+        self.answers: dict[int, Answer] = {}
+        self.usage = Usage()
+        engine.runs.setdefault(kind, Run(uuid4().bytes, kind, self._signature, int(time.time())))
+
+    def take(self, part: Mapping[int, Answer], usage: Usage) -> None:
+        """raises : Unasked, where the budget is spent and questions are left"""
+        if not part or not part.keys() <= self.answers.keys():  # else it was taken before it was interrupted
+            self.answers |= part
+            self._waiting |= part
+            self._count(part, usage)
+        if time.monotonic() - self._kept_at >= PART_S:
+            self._keep()
+        if budget := self._engine.budget:
+            budget.require_more(self._n_left + len(self._asked) - len(self.answers))
+
+    def _count(self, part: Mapping[int, Answer], usage: Usage) -> None:
+        """In the run, up to now."""
+        self.usage += usage
+        now, run = time.monotonic(), self._engine.runs[self._kind]
+        n_failed = sum(isinstance(answer, Exception) for answer in part.values())
+        spent = Spent(now - self._asked_at, len(part) - n_failed, n_failed, usage)
+        self._engine.runs[self._kind] = run._replace(spent=run.spent + spent)
+        self._asked_at = now
+
+    def _keep(self) -> None:
+        if self._waiting:
+            answers = [
+                Stored(key, self._kind, stored_value(answer), self._signature, question)
+                for (key, question), answer in ((self._asked[row], self._waiting[row]) for row in sorted(self._waiting))
+                if not isinstance(answer, Exception)
+            ]
+            self._engine.n_kept += self._engine.store.put_many(answers, self._engine.runs[self._kind])
+            self._waiting = {}
+        self._kept_at = time.monotonic()
+
+    def __enter__(self) -> _Keeper:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._keep()
 
 
 def store_of(engine: Engine) -> Store | None:
@@ -123,6 +161,14 @@ def store_of(engine: Engine) -> Store | None:
     if store is None and isinstance(engine, EngineAround):
         return store_of(engine.engine)
     return store
+
+
+def stored_engine(engine: Engine) -> StoredEngine | None:
+    """The engine that stores answers, among those around each other; None where none does."""
+    inner: Engine | None = engine
+    while inner is not None and not isinstance(inner, StoredEngine):
+        inner = getattr(inner, "engine", None)
+    return inner
 
 
 class StoredVerdicts:
@@ -298,22 +344,42 @@ class RecordedEngine:
 class QuestionCounter(EngineAround):
     """An engine in the place of another, that counts what it is asked and answers nothing.
 
-    n_questions : asked for
+    front : the engine that is asked in the place of the one that it was made of (`replacing`)
+    n_samples : questions that `front` makes of one on labels
+    n_questions : asked for, equal ones each time
     pace : questions a second, as this engine's answers in the store came; None where that is not known
     """
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
+        self.front: Engine = self
+        self.n_samples = 1
         self.pace: float | None = None
         self.n_questions = self._n_counted = self._n_new = self._n_characters = 0
         self._n_tokens = self._n_read = 0  # tokens, and characters of the prompts that were tokenised
+        self._distinct: set[bytes] = set()
         self._new: set[bytes] = set()
+
+    @classmethod
+    def replacing(cls, engine: Engine) -> QuestionCounter:
+        """One in the place of the engine that stores answers, or else of the innermost: those around it, which make
+        other questions of what they are asked, go on doing so."""
+        if isinstance(engine, StoredEngine) or not isinstance(engine, EngineAround):
+            return cls(engine)
+        plan = cls.replacing(engine.engine)
+        front = copy(engine)
+        front.engine = plan.front
+        plan.front = front
+        plan.n_samples *= getattr(engine, "n_votes", 1)
+        return plan
 
     def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
         """An EngineError for each."""
         self.n_questions += len(questions)
         self._n_counted += len(questions)
-        asked = {} if isinstance(self.engine, RecordedEngine) else self._missing(questions)
+        keys = [question.key(str(self.signature)) for question in questions]
+        self._distinct.update(keys)
+        asked = {} if isinstance(self.engine, RecordedEngine) else self._missing(keys, questions)
         if asked and not self._n_new:
             self.pace = self._pace(next(iter(asked.values())).kind)
         self._n_new += len(asked)
@@ -333,15 +399,19 @@ class QuestionCounter(EngineAround):
                 continue
             self._n_read += _size(question)
 
-    def _missing(self, questions: Sequence[Question]) -> dict[bytes, Question]:
+    def _missing(self, keys: Sequence[bytes], questions: Sequence[Question]) -> dict[bytes, Question]:
         """Those that the store does not hold, each once."""
-        keys = [question.key(str(self.signature)) for question in questions]
         store = store_of(self.engine)
         stored = look_up(store, keys, questions, self.capabilities) if store else {}
         asked = zip(keys, questions, strict=True)
         new = {key: question for key, question in asked if key not in stored and key not in self._new}
         self._new |= new.keys()
         return new
+
+    @property
+    def n_distinct(self) -> int:
+        """Different questions, over all calls."""
+        return round(self.n_questions * len(self._distinct) / max(self._n_counted, 1))
 
     @property
     def n_new(self) -> int:
@@ -360,12 +430,13 @@ class QuestionCounter(EngineAround):
         return self._n_read > 0
 
     def _pace(self, kind: Kind) -> float | None:
-        store = store_of(self.engine)
-        engine, batches = str(self.signature), store.batches() if store else ()
-        own = [batch for batch in batches if (batch.engine, batch.kind) == (engine, kind)]
-        gaps = [(after.n_answers, after.created_at - before.created_at) for before, after in pairwise(own)]
-        known = [(n, seconds) for n, seconds in gaps if 0 < seconds <= _PAUSE_S]
-        return sum(n for n, _ in known) / sum(seconds for _, seconds in known) if known else None
+        """Of the last runs that asked this engine enough."""
+        store, engine = store_of(self.engine), str(self.signature)
+        n, seconds = 0, 0.0
+        for run in reversed([] if store is None else store.runs()):
+            if (run.engine, run.kind) == (engine, kind) and n < _ENOUGH:
+                n, seconds = n + run.spent.n_asked, seconds + run.spent.seconds
+        return n / seconds if seconds else None
 
     def scaled_to(self, n_questions: int) -> QuestionCounter:
         """This, for so many questions of the same kind."""

@@ -29,6 +29,7 @@ from ..errors import StoreError, SynthscoreWarning
 from ..io.fields import parse_json
 from ..resources import cache_folder
 from .packing import pack, unpack
+from .runs import Run, read_runs, write_runs
 
 FORMAT = 2
 _AT_ONCE = 500  # keys in one query
@@ -173,17 +174,22 @@ class Store:
         self._warn_of(damaged)
         return found
 
-    def put_many(self, answers: Iterable[Stored]) -> int:
-        """Store answers in one transaction: all or none of them. How many were new."""
+    def put_many(self, answers: Iterable[Stored], run: Run | None = None) -> int:
+        """Store answers in one transaction: all or none of them. How many were new.
+
+        run : that they come from, with all that it took so far
+        """
         groups: dict[tuple[str, str, bool], list[Stored]] = {}
         for answer in answers:
             groups.setdefault((answer.kind, answer.engine, answer.question is None), []).append(answer)
-        if not groups:
+        runs = [] if run is None else [run]
+        if not groups and not runs:
             return 0
         now = int(time.time())
-        return self._write([batch_rows(kind, engine, now, group) for (kind, engine, _), group in groups.items()])
+        batches = [batch_rows(kind, engine, now, group) for (kind, engine, _), group in groups.items()]
+        return self._write(batches, runs)
 
-    def _write(self, batches: Iterable[BatchRows]) -> int:
+    def _write(self, batches: Iterable[BatchRows], runs: Sequence[Run] = ()) -> int:
         n_new, damaged = 0, tuple(self._damaged)
         with self._using(), self._transaction():
             # Damaged answers that no other process has replaced would keep their keys from being stored again. They go
@@ -204,6 +210,8 @@ class Store:
                 if not n_inserted:
                     self._db.execute("DELETE FROM batches WHERE id = ?", (id_,))
                 n_new += n_inserted
+            if runs:
+                write_runs(self._db, runs)
         self._damaged.difference_update(damaged)
         return n_new
 
@@ -252,6 +260,11 @@ class Store:
                 if is_sound
             ]
 
+    def runs(self) -> list[Run]:
+        """What runs took, the oldest first; none of a store that was made before they were kept."""
+        with self._using():
+            return read_runs(self._db)
+
     def rows(self, engine: str = "", kind: str | None = None) -> Iterator[dict[str, Any]]:
         """Answers with their questions as rows of JSON. engine : part of a signature"""
         for batch in self.batches():
@@ -282,10 +295,13 @@ class Store:
         return [Stored(key, raw.kind, json.loads(value), raw.engine, questions.get(at)) for at, key, value in raw.rows]
 
     def merge(self, other: str | os.PathLike[str]) -> int:
-        """Take all answers of another store's file, and their questions. How many were new."""
+        """Take all answers of another store's file, their questions, and what runs took. How many were new."""
         with Store(other, create=False) as source:  # a batch at a time, so that neither store is locked for long
             found = (source._read(batch.id) for batch in source.batches())
-            return sum(self._write([batch]) for batch in found if batch is not None)
+            n_new = sum(self._write([batch]) for batch in found if batch is not None)
+            if runs := source.runs():
+                self._write([], runs)
+            return n_new
 
     def salvage(self, damaged: str | os.PathLike[str]) -> int:
         """Take the answers of a damaged store's file that SQLite can read and that have their checksum. How many were
@@ -298,7 +314,12 @@ class Store:
         if not path.is_file() or path.resolve() == self.path.resolve():
             why = "that is the store itself" if path.is_file() else "there is no such file"
             raise StoreError(f"cannot salvage {path}: {why}. Name the damaged file, and a new store", path=path)
-        n_new = [self._write([batch]) for batch in _readable_batches(path)]
+        n_new: list[int] = []
+        for part in _readable_parts(path):
+            if isinstance(part, BatchRows):
+                n_new.append(self._write([part]))
+            elif n_new:
+                self._write([], part)
         if not n_new:
             message = f"cannot salvage {path}: SQLite reads no answer with a right checksum in it"
             raise StoreError(f"{message}, expected a store of format {FORMAT}. Ask the models again", path=path)
@@ -412,8 +433,8 @@ class Store:
         )
 
 
-def _readable_batches(path: Path) -> Iterator[BatchRows]:
-    """What can be read of a damaged file, of a copy: SQLite would change it."""
+def _readable_parts(path: Path) -> Iterator[BatchRows | list[Run]]:
+    """What can be read of a damaged file, of a copy: SQLite would change it. Batches, then what runs took."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "damaged.sqlite"
         for suffix in ("", "-wal"):
@@ -432,6 +453,8 @@ def _readable_batches(path: Path) -> Iterator[BatchRows]:
                 questions = next(_readable(db, f"SELECT questions FROM batches WHERE id = {id_}", "id"), (None,))[0]
                 if rows:
                     yield BatchRows(kind, engine, created_at, questions, rows)
+            with suppress(sqlite3.DatabaseError, UnicodeDecodeError):
+                yield read_runs(db)
 
 
 def _sound_rows(rows: Iterable[AnswerRow]) -> tuple[list[tuple[int, bytes, str]], dict[AnswerRow, str]]:

@@ -28,7 +28,7 @@ from ..scoring.ladder import Scoring
 from ..scoring.method import Method
 from ..scoring.paper import Paper
 from ..scoring.run import Judges, Tally, score_rows
-from ..scoring.scorer import Planned, Scorer, find_questions, ladder_lengths, make_method
+from ..scoring.scorer import Planned, Scorer, find_questions, ladder_scales, make_method
 from ..store.engine import store_of
 from ..types import Score
 from .certificate import Certificate
@@ -212,12 +212,12 @@ def check(
             field="alpha",
             value=rule.alpha,
         )
-    lengths = ladder_lengths(references, questions)
-    if len(lengths) > 1 and method.on_rungs:
-        shown = ", ".join(map(str, lengths))
+    scales = ladder_scales(references, questions)
+    if len(scales) > 1 and method.on_rungs:
+        shown = ", ".join(map(str, scales))
         message = f"the ladders have {shown} rungs: {rule.threshold:g} means another quality on each"
         warnings.warn(message, SynthscoreWarning, stacklevel=2)
-    check_threshold(rule.threshold, method.limits(max(lengths, default=0)))
+    check_threshold(rule.threshold, method.limits(max(scales, default=0)))
 
 
 def _sort(typed: Any, decided: Sequence[Decided], outputs: Mapping[str, Output], found: Filtered) -> None:

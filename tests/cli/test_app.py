@@ -13,8 +13,10 @@ from cyclopts import Token
 import synthscore
 from synthscore.cli.app import VERBS, build_app, main
 from synthscore.cli.help import flowing
-from synthscore.cli.messages import BROKEN_PIPE, ERROR, USAGE
-from tests.cli.given import shown
+from synthscore.cli.messages import BROKEN_PIPE, ERROR, STOPPED, USAGE
+from synthscore.errors import Unasked
+from synthscore.io.write import write_rows
+from tests.cli.given import CONTEXTS, shown
 
 
 def commands(app=None, path=()):
@@ -102,7 +104,7 @@ def test_version_and_exit_codes_are_printed(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"synthscore {synthscore.__version__}\n"
     assert main(["--help"]) == 0
-    shown(capsys.readouterr().out, "0 all well", "3 done, but some rows failed", "130 interrupted")
+    shown(capsys.readouterr().out, "0 all well", "3 done, but some rows failed", "4 stopped", "130 interrupted")
 
 
 GENERATE = ("generate", "x.jsonl", "--task", "story", "-a", "coherence", "-o", "z")
@@ -206,3 +208,14 @@ def test_an_output_may_have_the_name_of_a_task_or_an_attribute(tmp_path, monkeyp
             assert "expected files of their own" not in capsys.readouterr().err
     assert main(["score", "y.jsonl", "--references", "L", "-o", "new.jsonl", "--store", "new.jsonl"]) == 2
     assert "expected files of their own" in capsys.readouterr().err
+
+
+def test_a_command_whose_questions_remain_unasked_ends_with_code_4_and_one_line(engine, references, capsys, folder):
+    def stop(questions, progress=None):
+        raise Unasked("3 questions are unasked. Run the same command again to go on")
+
+    engine.answer = stop
+    write_rows([{"context_id": next(iter(CONTEXTS)), "text": "Good."}], "targets.jsonl")
+    assert main(["score", "targets.jsonl", "--references", "ladders", "-o", "scores.jsonl"]) == STOPPED
+    assert capsys.readouterr().err.splitlines()[-1].startswith("stopped: 3 questions are unasked. Run the same")
+    assert not [path for path in folder.iterdir() if path.name.startswith("scores")]

@@ -7,6 +7,7 @@ import pytest
 
 from synthscore import engines
 from synthscore.cli.app import main
+from synthscore.degrade.damage import DamagedText
 from synthscore.io.files import some_contexts
 from synthscore.ladders.references import References
 from synthscore.resources import resource
@@ -28,8 +29,8 @@ def engine(engine):
 def damage(monkeypatch):
     """Damage that always finds something to damage."""
     monkeypatch.setattr(
-        "synthscore.ladders.degraded.degrade",
-        lambda good, *, severity, **more: (good + f" Damage: {severity:g}." * (severity > 0), ()),
+        "synthscore.ladders.degraded.plan_damage",
+        lambda good, **more: tuple(DamagedText(f"{good} Damage: {k / 8:g}.", "swap", k / 8) for k in range(1, 9)),
     )
 
 
@@ -99,7 +100,7 @@ def test_a_model_writes_and_a_killed_run_asks_only_for_the_rest(engine, capsys, 
 
     monkeypatch.setattr(engine, "answer", killed)
     assert generate("--model", "fake", "--rungs", "3") == 130
-    assert engine.n_written == 4  # the worst and the best of two contexts
+    assert engine.n_written == 1  # the first batch is small, so that little is lost
     assert not Path("ladders").exists()
     monkeypatch.setattr(engine, "answer", answer)
     assert generate("--model", "fake", "--rungs", "3") == 0
@@ -200,6 +201,45 @@ def test_what_a_check_would_find_is_said_with_the_attempts(engine, damage, capsy
     told = capsys.readouterr().err
     assert "attempts" not in told
     assert "findings" not in told
+
+
+def test_ladders_of_short_texts_are_shorter_and_it_is_said_how_many(capsys):
+    talks = {"t1": ["I like music, do you?"], "t2": ["Ok."], "t3": [reference("t3")]}
+    said = "A: Hello {}.\nB: What do you like?"
+    write("contexts.jsonl", *({"id": k, "text": said.format(k), "references": r} for k, r in talks.items()))
+    on = {"task": "dialogue", "attribute": "engagingness"}
+    assert generate(**on) == 0
+    found = References.load("ladders")
+    assert found.scales == (5,)
+    assert min(found.lengths) < 5
+    assert all(len(ladder.usable) == ladder.n_rungs for ladder in found)
+    n_short = sum(n for length, n in found.lengths.items() if length < 5)
+    err = capsys.readouterr().err
+    assert f": {sum(ladder.n_rungs for ladder in found)} rungs written, 0 failed" in err
+    assert f"{n_short} of 3 ladders have fewer than 5 rungs, because their texts allow no more damage: " in err
+    assert generate("--rungs", "5", **on) == 3
+    shown(capsys.readouterr().err, "3 contexts x 1 attribute x 5 rungs", "ask for fewer (--rungs), or for auto")
+    for wrong in ("1", "few", "2.5"):
+        assert generate("--rungs", wrong, **on) == 2
+        shown(capsys.readouterr().err, "--rungs")
+
+
+def test_an_empty_ladder_is_not_written_and_the_exit_code_says_so(capsys):
+    bare = {"id": "t1", "text": "A: Hello."}
+    write("contexts.jsonl", bare, {"id": "t2", "text": "A: Hi.", "references": ["Hi, you."]})
+    assert generate(task="dialogue", attribute="naturalness") == 3
+    assert [ladder.context_id for ladder in References.load("ladders")] == ["t2"]
+    shown(capsys.readouterr().err, "1 ladder of 2 left out: not one", "a reference is needed", "now holds 1 ladder")
+    write("contexts.jsonl", bare)
+    assert generate(task="dialogue", attribute="naturalness", output="other") == 1
+    shown(capsys.readouterr().err, "1 ladder of 1 left out", "not one rung could be written")
+    assert not Path("other").exists()
+
+
+def test_a_model_writes_five_rungs_where_their_number_is_left_to_it(engine, capsys):
+    contexts("c1")
+    assert generate("--model", "fake", "--rungs", "auto") == 0
+    assert [(each.n_rungs, each.wanted) for each in References.load("ladders")] == [(5, None)]
 
 
 def test_failed_rungs_are_counted_with_their_reasons(engine, capsys):

@@ -12,9 +12,11 @@ import pytest
 import synthscore
 from synthscore import engines
 from synthscore.cli.app import main
+from synthscore.engine import Answers
 from synthscore.ladders.references import References
 from synthscore.resources import resource
 from synthscore.types import Context
+from synthscore.usage import Usage
 from tests.cli.given import CONTEXTS, ladder, parse, quality_judge, read, score, shown, target, write
 from tests.fakes import FakeEngine
 
@@ -298,14 +300,68 @@ def test_an_interrupted_run_goes_on_where_it_was(engine, references, capsys, mon
 
     monkeypatch.setattr(engine, "answer", interrupted)
     assert score("-o", "scores.jsonl") == 130
-    shown(capsys.readouterr().err, "interrupted", "again to go on", "in the store")
-    assert not Path("scores.jsonl").exists()
     stored = engine.n_judged
     assert 0 < stored < 500
+    told = f"interrupted. Run the same command again to go on: {stored} answers of this run are in the store"
+    assert capsys.readouterr().err.splitlines()[-1] == told
+    for more in ((), ("--store", "none")):
+        assert score("-o", "scores.jsonl", *more) == 130
+        assert "interrupted, and no answer of this run is in a store" in capsys.readouterr().err
+    assert not Path("scores.jsonl").exists()
     monkeypatch.setattr(engine, "answer", answer)
     assert score("-o", "scores.jsonl") == 0
     assert engine.n_judged == 500
     assert [row["id"] for row in read("scores.jsonl")] == [str(i) for i in range(100)]
+
+
+def test_a_run_of_so_many_questions_at_most_stops_and_the_same_command_goes_on(engine, references, capsys):
+    write("targets.jsonl", *[target(f"c{1 + i % 3}", i / 20, id=str(i)) for i in range(20)])  # 100 questions
+    for n_left in (60, 20):
+        assert score("-o", "scores.jsonl", "--max-questions", "40") == 4
+        told = f"40 were asked now, and what was answered is stored; at least {n_left} more are unasked"
+        shown(capsys.readouterr().err, "stopped: 40 questions, as many as", told, "Run the same command again to go on")
+        assert [path.name for path in Path().glob("scores*")] == []
+    assert score("-o", "scores.jsonl", "--max-questions", "40") == 0
+    assert (engine.n_judged, len(read("scores.jsonl"))) == (100, 20)
+    shown(capsys.readouterr().err, "20 questions asked now")
+
+
+class Priced(FakeEngine):
+    def answer(self, questions, progress=None):
+        return Answers(super().answer(questions).rows, Usage(n_in=1000, n_computed=400, n_out=30, n_reasoning=20))
+
+
+def test_tokens_and_their_price_are_told_and_kept_and_end_a_run(folder, references, capsys, monkeypatch):
+    engine = Priced(quality_judge)
+    monkeypatch.setattr(engines, "open_engine", lambda name, **options: engine)
+    Path("prices.toml").write_text("[fake]\nin = 10\ncached = 1\nout = 100\n")  # 7 600 millionths a call
+    write("targets.jsonl", *[target(f"c{1 + i % 3}", i / 20, id=str(i)) for i in range(20)])
+    limited = ["--price", "prices.toml", "--cost-limit", "0.01", "-o", "scores.jsonl"]
+    assert score(*limited) == 4  # after calls of 8 and 32 questions
+    shown(capsys.readouterr().err, "stopped: 0.0152 spent, by prices.toml, of at most 0.01. 40 were asked now")
+    assert score("--price", "prices.toml", "-o", "scores.jsonl") == 0  # in calls of 8, 32 and 20
+    told = "3 000 tokens in, 1 800 of them cached, 90 out, 60 of these reasoning; cost 0.0228"
+    shown(capsys.readouterr().err, "60 questions asked now", told)
+    assert main(["store", "info"]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if "5000" in line)
+    assert [word for word in line.split() if word.isdigit()] == ["100", "0", "5000", "3000", "150", "100"]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--cost-limit", "1"], "--cost-limit needs --price"),
+        (["--max-questions", "5", "--store", "none"], "--max-questions counts what comes into a store"),
+        (["--price", "nowhere.toml"], "cannot read the prices nowhere.toml"),
+        (["--price", "other.toml"], "other.toml has no price of 'fake', only of dear"),
+    ],
+)
+def test_a_limit_that_cannot_be_kept_is_refused_before_anything_is_asked(engine, references, capsys, options, told):
+    Path("other.toml").write_text("[dear]\nin = 10\nout = 100\n")
+    write("targets.jsonl", target("c1", 3))
+    assert score(*options) in (1, 2)
+    assert told in capsys.readouterr().err
+    assert engine.n_judged == 0
 
 
 def test_a_progress_bar_is_drawn_only_on_a_terminal(engine, references, capsys, monkeypatch):
@@ -386,7 +442,7 @@ def test_several_judges_score_and_filter_together(references, monkeypatch, capsy
     [
         ((), "several judges score together by anchored scoring"),
         (("--scoring", "anchored", "--save-scale", "s.json"), "--save-scale is of one judge"),
-        (("--scoring", "anchored", "--verdicts"), "--verdicts are of one judge"),
+        (("--scoring", "anchored", "--verdicts"), "--verdicts is of one judge"),
     ],
 )
 def test_what_is_of_one_judge_is_refused_for_several(references, monkeypatch, capsys, options, words):

@@ -84,7 +84,7 @@ class Remembering:
         self.known |= dict(zip(new, answers.rows, strict=True))
         if progress:
             progress(len(questions))
-        return Answers([self.known[question] for question in questions], 0, 0)
+        return Answers([self.known[question] for question in questions])
 
 
 class StandIn:
@@ -132,7 +132,7 @@ class Models:
         self.quality = {rung.text: float(rung.level) for ladder in curated for rung in ladder.rungs}
 
     def open(self, name: str, **options: Any) -> Engine:
-        if name.startswith("recorded:") or Path(name).is_dir():
+        if name.startswith(("recorded:", "batch:")) or Path(name).is_dir():
             return open_engine(name, **options)
         if name != "nano":
             return StandIn(name, self.quality)

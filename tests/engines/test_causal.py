@@ -261,8 +261,8 @@ def test_a_cascade_runs_over_every_distinct_prefix_once(max_tokens):
     engine = CausalEngine(*llama(), name="llama", max_tokens=max_tokens)
     answers = label_log_probs(engine, PROMPTS * 2, ["A", "B"])  # labels of one token: nothing but the prompts is run
     ids = [engine.prompts.encode(prompt) for prompt in PROMPTS]
-    assert answers.tokens_computed == len({tuple(row[:n]) for row in ids for n in range(1, len(row) + 1)})
-    assert answers.tokens_naive == 2 * sum(map(len, ids))
+    assert answers.usage.n_computed == len({tuple(row[:n]) for row in ids for n in range(1, len(row) + 1)})
+    assert answers.usage.n_in == 2 * sum(map(len, ids))
 
 
 def ladder_prompts():
@@ -278,13 +278,13 @@ def test_stems_within_a_chunk_change_nothing(name):
     engine = engine_of(name, max_tokens=4096)
     answers = label_log_probs(engine, ladder_prompts(), LABELS)
     np.testing.assert_allclose(answers.log_probs, plain(engine, ladder_prompts(), LABELS), atol=SAME, rtol=0)
-    assert answers.tokens_computed < 0.35 * answers.tokens_naive
+    assert answers.usage.n_computed < 0.35 * answers.usage.n_in
 
 
 def in_rounds(engine, rounds):
     """The log-probabilities of calls one after the other, and the tokens that each ran over."""
     answers = [label_log_probs(engine, [ladder_prompts()[k] for k in chosen], LABELS) for chosen in rounds]
-    return np.concatenate([each.log_probs for each in answers]), [each.tokens_computed for each in answers]
+    return np.concatenate([each.log_probs for each in answers]), [each.usage.n_computed for each in answers]
 
 
 ROUNDS = [[0, 5, 10], [1, 6, 0, 14, 11], [2], [13, 3, 4, 7, 8, 9, 12, 14]]  # branches in the middle of what was read
@@ -301,7 +301,7 @@ def test_calls_that_belong_together_go_on_from_what_was_read(name, max_tokens):
     read = set()
     for chosen, n_computed in zip(ROUNDS, computed, strict=True):
         asked = [Question(ladder_prompts()[k], tuple(LABELS)) for k in chosen]
-        whole = {tuple(sequence.tolist()) for sequence in Questions(asked, engine.prompts, "", None).sequences}
+        whole = {tuple(sequence.tolist()) for sequence in Questions(asked, engine.prompts, "").sequences}
         begun = {sequence[:n] for sequence in whole for n in range(1, len(sequence) + 1)}
         assert n_computed == len((begun - read) | whole)  # the last token of each, to see what follows
         read |= begun

@@ -105,7 +105,7 @@ def test_questions_about_one_context_go_in_one_request_over_one_state(form):
         liar.asked.clear()
         answers = probs(engine, [*prompts(3), *prompts(2, "Another."), *prompts(1)])
         np.testing.assert_allclose(answers.probs, [P] * 6)
-        assert answers.tokens_naive == 200
+        assert answers.usage.n_in == 200
         states = [body["state" if form == "systemone" else "input"] for _, body in liar.asked]
         assert sorted(states) == ["An article.", "Another."]
         (body,) = [body for _, body in liar.asked if "Another." in body.values()]

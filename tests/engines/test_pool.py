@@ -12,12 +12,14 @@ import pytest
 from synthscore.engine import Generation, LabelAnswer, Prompt, Sampling, generate, label_log_probs
 from synthscore.engines import open_engine
 from synthscore.engines.servers.pool import Retry, ServerPool, _Member
-from synthscore.engines.servers.server import Reply, Server
+from synthscore.engines.servers.served import spend
+from synthscore.engines.servers.server import Server
 from synthscore.errors import EngineError, LabelError, ServerError, SynthscoreWarning
 from synthscore.judging.asking import Asking, Pair, ask
 from synthscore.judging.templates import Templates, load_task
 from synthscore.signature import Signature
 from synthscore.types import Context
+from synthscore.usage import Usage
 from tests.servers import LABELS, PROMPTS, Liar, forward, refusal, served
 
 FAST = Retry(tries=4, first_wait=0.001, longest_wait=0.02, aside_after=3, aside_for=0.005, asides=5)
@@ -210,12 +212,13 @@ class Pretended:
             with self.lock:
                 self.n_now -= 1
         self.prompts += prompts
-        return Reply(LabelAnswer([-float(len(question.prompt.text))] * len(question.labels)), 3, 2)
+        spend(Usage(n_in=3, n_computed=2))
+        return LabelAnswer([-float(len(question.prompt.text))] * len(question.labels))
 
     def write(self, question):
         if question.seed == 13:
             raise EngineError("filtered")
-        return Reply(Generation(f"{question.prompt.text} {question.seed}", "stop", 1))
+        return Generation(f"{question.prompt.text} {question.seed}", "stop", 1)
 
     together, answer_all = Server.together, Server.answer_all
 
@@ -239,7 +242,7 @@ def test_results_keep_the_order_of_their_rows():
     told = label_log_probs(ServerPool(servers, in_flight=4, retry=FAST), asked, ("A",), counts.append)
     assert told.log_probs[:, 0].tolist() == [-len(prompt.text) for prompt in asked]
     assert sum(counts) == len(asked)
-    assert (told.tokens_naive, told.tokens_computed) == (3 * 39, 2 * 39)
+    assert (told.usage.n_in, told.usage.n_computed) == (3 * 39, 2 * 39)
     assert told.censored is None
 
 

@@ -266,20 +266,20 @@ def test_each_distinct_prompt_is_read_once_whatever_its_labels_and_prefills():
     answers = label_log_probs(engine, prompts, LABELS)
     encoder, short = engine.prompts.split(np.array(engine.prompts.encode(prompts[0])))
     _, long = engine.prompts.split(np.array(engine.prompts.encode(prompts[1])))
-    assert answers.tokens_naive == 4 * len(encoder) + 2 * len(short) + 2 * len(long)
+    assert answers.usage.n_in == 4 * len(encoder) + 2 * len(short) + 2 * len(long)
     n_decoded = 0
     for prompt, start in zip(prompts, (short, long), strict=False):
         forms = engine.prompts.label_forms(prompt, LABELS).all
         n_decoded += sum(len(start) + len(ids) for ids in {form[:n] for form in forms for n in range(len(form))})
-    assert answers.tokens_computed == len(encoder) + n_decoded
+    assert answers.usage.n_computed == len(encoder) + n_decoded
     one_token = label_log_probs(engine, prompts, ["A", "B"])
-    assert one_token.tokens_computed == len(encoder) + len(short) + len(long)
+    assert one_token.usage.n_computed == len(encoder) + len(short) + len(long)
 
 
 def test_padding_is_counted_among_the_tokens_computed(engine):
     prompts = [Prompt("The storm."), Prompt("The storm closed the harbour. " * 4)]
     longest = len(engine.prompts.split(np.array(engine.prompts.encode(prompts[1])))[0])
-    assert label_log_probs(engine, prompts, ["A", "B"]).tokens_computed == 2 * longest + 2
+    assert label_log_probs(engine, prompts, ["A", "B"]).usage.n_computed == 2 * longest + 2
 
 
 @pytest.mark.parametrize("max_tokens", [1, 60, 10_000])

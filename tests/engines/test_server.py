@@ -186,7 +186,7 @@ def test_a_server_tells_what_the_model_here_does(method, url, folder, local):
     known = np.ones(here.log_probs.shape, bool) if there.censored is None else ~there.censored
     assert known.mean() > 0.9
     np.testing.assert_allclose(there.log_probs[known], here.log_probs[known], atol=SAME)
-    assert there.tokens_naive == here.tokens_naive
+    assert there.usage.n_in == here.usage.n_in
     for ours, theirs in zip(here.other_tokens, there.other_tokens, strict=True):
         if method != "ids" or theirs is not None:  # of chosen tokens only: where the best begins no label
             assert (theirs.token, theirs.log_prob) == (ours.token, pytest.approx(ours.log_prob, abs=1e-5))
@@ -395,7 +395,7 @@ def test_a_hosted_model_is_asked_for_as_many_tokens_as_it_gives():
         assert np.exp(told.floors[0]) == pytest.approx([0.6, 0.3, 0.0])
         assert np.exp(told.log_probs[0]) == pytest.approx([0.65, 0.35, 0.05], abs=1e-4)
         assert told.censored.tolist() == [[True, True, True]]
-        assert (told.tokens_naive, told.tokens_computed) == (9, 5)
+        assert (told.usage.n_in, told.usage.n_computed) == (9, 5)
         assert told.other_tokens[0].token == "Well"
         assert not set(server.asked[-1][1]) & {"chat_template_kwargs", "continue_final_message", "top_k"}
 

@@ -359,8 +359,8 @@ def test_texts_that_are_not_what_their_hashes_say_are_not_written_again(engine, 
 def test_damaged_ladders_are_written_again_without_a_model(capsys):
     demo = resource("data/demo") / "dialogue.jsonl"
     write_rows([json.loads(line) for line in demo.read_text().splitlines()][:4], "contexts.jsonl")
-    on = ["--task", "dialogue", "-a", "groundedness", "-o", "ladders"]
-    assert main(["generate", "contexts.jsonl", *on]) in (0, 3)
+    on = ["--task", "dialogue", "-a", "groundedness", "-o", "ladders", "--rungs", "9"]
+    assert main(["generate", "contexts.jsonl", *on]) == 3
     before = References.load("ladders").ladders
     n_failed = sum(rung.status == "failed" for each in before for rung in each.rungs)
     assert n_failed

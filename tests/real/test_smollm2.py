@@ -91,7 +91,7 @@ def test_they_are_also_without_a_chat_template(smollm):
 
 def test_it_shares_what_prompts_begin_with(smollm, answers):
     assert smollm.backend == "cascade"
-    assert answers.tokens_computed < 0.75 * answers.tokens_naive
+    assert answers.usage.n_computed < 0.75 * answers.usage.n_in
 
 
 def test_the_limit_of_a_prompt_is_the_models_where_the_tokenizer_has_none(smollm):

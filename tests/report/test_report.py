@@ -830,6 +830,15 @@ def test_the_best_the_worst_and_the_most_uncertain_texts_can_be_read(tmp_path):
     assert "The words of 12." in html
 
 
+def test_a_reason_in_words_stands_with_its_text_and_changes_nothing_else(tmp_path):
+    rows = [row(f"t{i}", float(i)) for i in range(3)]
+    texts = [{"id": f"t{i}", "context_id": "c", "text": f"The words of {i}."} for i in range(3)]
+    rows[2]["why"] = "It names the <island>."
+    html = section(page(read_run(a_run(tmp_path, rows, targets=texts))), "texts")
+    assert html.count("It names the &lt;island&gt;.") >= 1
+    assert read_run(tmp_path).why == {("t2", "coherence"): "It names the <island>."}
+
+
 def test_without_errors_the_least_decided_verdicts_are_the_most_uncertain():
     sure, torn = (Verdict(1, False, better, 0.9 - better, 0.1) for better in (0.9, 0.45))
     scores = [Score(str(i), "c", "a", float(i), verdicts=(torn if i == 2 else sure,)) for i in range(4)]

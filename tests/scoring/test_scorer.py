@@ -11,6 +11,7 @@ from synthscore.judging.asking import PROTOCOLS
 from synthscore.ladders.references import References
 from synthscore.scoring.scorer import Scorer
 from synthscore.signature import Signature
+from synthscore.thresholds.rules import MinScore
 from synthscore.types import Target
 from tests import factories
 from tests.fakes import CensoringEngine, FakeEngine
@@ -93,14 +94,44 @@ def test_a_target_without_a_ladder_is_unscored_and_says_what_to_do():
     assert scores.n_unscored == 1
 
 
-def test_a_text_without_a_verdict_on_some_rung_has_no_score_since_any_would_count_the_rung_as_something():
-    scores = scorer(ladders=[ladder(failed=(4,))]).score([target(5)])
-    assert scores[0].status == "unscored"
-    assert scores[0].value is None
-    assert "raw" not in scores[0].details
-    assert len(scores[0].verdicts) == 4
-    assert scores[0].n_comparisons == 4
-    assert scores[0].reason == "rung 4 has no text: it is a refusal"
+def test_a_text_without_a_verdict_on_one_inner_rung_scores_the_middle_of_what_its_neighbours_leave_open():
+    (score,) = scorer(ladders=[ladder(failed=(4,))]).score([target(5)])
+    assert score.status == "partial"
+    assert score.value == pytest.approx((np.sqrt(15 + 1 + 2 + 3 + 4) + np.sqrt(15 + 1 + 2 + 3)) / 2)  # 1 to 0 of rung 4
+    assert score.value == pytest.approx(5, abs=0.21)
+    assert (score.low, score.high) == pytest.approx((np.sqrt(15 + 6 - 4), np.sqrt(15 + 6 + 4)))  # whatever it had been
+    assert not {"raw", "unit"} & score.details.keys()
+    assert len(score.verdicts) == 4
+    assert score.n_comparisons == 4
+    assert score.reason == "rung 4 has no text: it is a refusal"
+
+
+@pytest.mark.parametrize("judge", [ideal_judge, soft_judge])
+@pytest.mark.parametrize("quality", range(1, 6))
+def test_a_partial_score_is_between_its_limits_and_near_that_of_the_whole_ladder(judge, quality):
+    (whole,) = scorer(judge).score([target(quality)])
+    for level in (2, 3, 4):
+        (score,) = scorer(judge, ladders=[ladder(failed=(level,))]).score([target(quality)])
+        assert score.status == "partial"
+        assert score.low <= score.value <= score.high
+        assert score.low <= whole.value <= score.high
+        assert score.value == pytest.approx(whole.value, abs=0.5)
+
+
+@pytest.mark.parametrize("failed", [(1,), (5,), (2, 4), (2, 3), (1, 3)])
+def test_without_the_worst_or_the_best_rung_or_two_others_a_text_has_limits_alone(failed):
+    (score,) = scorer(ladders=[ladder(failed=failed)]).score([target(3)])
+    assert (score.status, score.value) == ("unscored", None)
+    assert score.low <= 3 <= score.high
+    assert score.reason.endswith("no text: it is a refusal")
+
+
+@pytest.mark.parametrize(("threshold", "decision"), [(4.0, "kept"), (5.1, "dropped"), (4.5, "unsure")])
+def test_a_threshold_decides_a_partial_score_by_its_limits(threshold, decision):
+    (score,) = scorer(ladders=[ladder(failed=(4,))]).score([target(5)])
+    found, why = MinScore(threshold).decide(score)
+    assert found == decision
+    assert ("rung 4 has no text" in why) == (decision == "unsure")
 
 
 def test_a_ladder_of_failures_or_without_its_context_scores_nothing():
@@ -257,8 +288,8 @@ def test_a_rung_with_one_answer_of_two_has_no_verdict_and_is_no_tie(n_samples):
     options = {"protocol": "yes_no_two_sided", "n_samples": n_samples}
     (score,) = scorer(one_sided_judge({2.0}), **options).score([target(3)])
     assert score.reason == "rung 2: the prompt is too long"
-    assert (score.status, score.value, score.n_comparisons) == ("unscored", None, 4)
-    assert score.low < score.high
+    assert (score.status, score.n_comparisons) == ("partial", 4)
+    assert score.low < score.value < score.high
     assert {verdict.level for verdict in score.verdicts} == {1, 3, 4, 5}
     (none,) = scorer(one_sided_judge({1.0, 2.0, 3.0, 4.0, 5.0}), **options).score([target(3)])
     assert (none.status, none.n_comparisons, none.verdicts) == ("unscored", 0, ())

@@ -3,12 +3,24 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from synthscore.engine import Engine, Generation, LabelLogProbs, Prompt, Question, Sampling, generate, label_log_probs
-from synthscore.errors import StoreError
-from synthscore.signature import text_hash
+from synthscore.engine import (
+    Engine,
+    Generation,
+    LabelLogProbs,
+    Prompt,
+    Question,
+    Sampling,
+    generate,
+    label_log_probs,
+)
+from synthscore.errors import EngineError, InputError, StoreError, Unasked
+from synthscore.signature import Signature, text_hash
 from synthscore.store import engine as stored
+from synthscore.store.budget import Budget, Price, Prices, model_names
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
+from synthscore.store.runs import Spent
+from synthscore.usage import Usage
 from tests.fakes import FakeEngine, even_judge, stored_in_batches
 
 LABELS = ("Better", "Worse", "Similar")
@@ -46,7 +58,7 @@ def test_a_rerun_asks_nothing_and_gives_the_same_numbers_to_the_last_bit(tmp_pat
             assert engine.signature == inner.signature
             got = label_log_probs(engine, asked, LABELS)
             same(got, label_log_probs(plain, asked, LABELS))
-            assert (got.tokens_naive, got.tokens_computed) == ((3, 3) if run == 0 else (0, 0))
+            assert (got.usage.n_in, got.usage.n_computed) == ((3, 3) if run == 0 else (0, 0))
     assert inner.judged == prompts(*"abc")
 
 
@@ -259,40 +271,215 @@ class Paced(FakeEngine):
 @pytest.mark.parametrize(
     ("seconds", "sizes"),
     [
-        (1 / 128, [256, 1024, 1920, 1920, 1720]),  # grows to the size that takes 15 s, fourfold at most
-        (1e-6, [256, 1024, 4096, 1624]),
-        (1.0, [256] * 8),  # never fewer
+        (1 / 128, [8, 32, 128, 512, 1920, 1920, 100]),  # grows to the size that takes 15 s, fourfold at most
+        (1e-6, [8, 32, 128, 512, 2048, 100]),
+        (1.0, [8, 15, 15, 2]),
+        (10.0, [8, 8, 8]),  # never fewer
     ],
 )
-def test_a_batch_of_verdicts_takes_about_15_seconds(store, clock, seconds, sizes):
+def test_an_engine_that_answers_at_its_end_is_asked_as_much_as_takes_about_15_seconds(store, clock, seconds, sizes):
     inner = Paced(clock, seconds)
     label_log_probs(StoredEngine(inner, store), prompts(*range(sum(sizes))), LABELS)
     assert inner.calls == [("judge", size) for size in sizes]
 
 
-@pytest.mark.slow
-def test_a_batch_has_at_most_8192_verdicts_and_its_size_is_kept_for_the_next_call(store, clock):
+def test_the_size_of_a_call_is_kept_for_the_next_and_is_at_most_8192(store, clock):
     inner = Paced(clock, 0.0)
     engine = StoredEngine(inner, store)
-    label_log_probs(engine, prompts(*range(256 + 1024 + 4096 + 8192)), LABELS)
-    label_log_probs(engine, prompts(*range(20000, 28193)), LABELS)
-    assert [size for _, size in inner.calls] == [256, 1024, 4096, 8192, 8192, 1]
+    engine.source.sizes["labels"] = 8192
+    label_log_probs(engine, prompts(*range(8200)), LABELS)
+    assert [size for _, size in inner.calls] == [8192, 8]
     inner.seconds = 15 / 300
-    label_log_probs(engine, prompts(*range(30000, 30000 + 8192 + 300)), LABELS)
-    assert [size for _, size in inner.calls][6:] == [8192, 300]
+    label_log_probs(engine, prompts(*range(10000, 10000 + 1000)), LABELS)
+    label_log_probs(engine, prompts(*range(20000, 20000 + 301)), LABELS)
+    assert [size for _, size in inner.calls][2:] == [1000, 300, 1]
 
 
-def test_a_few_questions_say_nothing_of_the_pace_of_many(store, clock):
-    inner = Paced(clock, 0.0)
-    engine = StoredEngine(inner, store)
-    label_log_probs(engine, prompts(*range(10)), LABELS)
-    label_log_probs(engine, prompts(*range(10, 300)), LABELS)
-    assert [size for _, size in inner.calls] == [10, 256, 34]
-
-
-def test_a_batch_of_texts_is_small_and_adapts_on_its_own(store, clock):
+def test_texts_are_asked_for_few_at_a_time_at_a_pace_of_their_own(store, clock):
     inner = Paced(clock, 0.5)
     engine = StoredEngine(inner, store)
     generate(engine, prompts(*range(76)), SAMPLING, [0] * 76)
-    label_log_probs(engine, prompts(*range(300)), LABELS)
-    assert [size for _, size in inner.calls] == [4, 16, 30, 26, 256, 44]
+    label_log_probs(engine, prompts(*range(20)), LABELS)
+    assert [size for _, size in inner.calls] == [1, 4, 16, 30, 25, 8, 12]
+
+
+# ------------------------------------------------------------------------------------------------- as they come
+
+
+class InTurn(FakeEngine):
+    """Gives each answer when it is there; before the one numbered `ends_at` it raises `ends_with`."""
+
+    def __init__(self, clock, seconds, ends_at=None, ends_with=KeyboardInterrupt):
+        super().__init__(own_judge)
+        self.clock, self.seconds, self.ends_at, self.ends_with = clock, seconds, ends_at, ends_with
+
+    def answer_parts(self, questions, take, progress=None):
+        for row, question in enumerate(questions):
+            self.clock[0] += self.seconds
+            if self.n_judged == self.ends_at:
+                raise self.ends_with
+            answer = self.answer_one(question)
+            take({row: answer}, Usage(n_in=10, n_computed=4, n_out=3, n_reasoning=2))
+
+
+@pytest.mark.parametrize("ends_with", [KeyboardInterrupt, EngineError("no server is left"), MemoryError])
+def test_whatever_ends_a_call_every_answer_that_came_is_stored(store, clock, ends_with):
+    dying = StoredEngine(InTurn(clock, 0.01, ends_at=68, ends_with=ends_with), store)
+    with pytest.raises(type(ends_with) if isinstance(ends_with, Exception) else ends_with):
+        label_log_probs(dying, prompts(*range(200)), LABELS)
+    assert len(store) == dying.n_kept == 68
+    rest = FakeEngine(own_judge)
+    label_log_probs(StoredEngine(rest, store), prompts(*range(200)), LABELS)
+    assert rest.judged == prompts(*range(68, 200))
+
+
+@pytest.mark.parametrize(("seconds", "sizes"), [(2.0, [1] * 7), (0.25, [2, 2, 2, 1])])
+def test_answers_of_half_a_second_are_stored_together(store, clock, seconds, sizes):
+    label_log_probs(StoredEngine(InTurn(clock, seconds), store), prompts(*range(7)), LABELS)
+    assert [batch.n_answers for batch in store.batches()] == sizes
+
+
+def test_an_interrupt_while_answers_are_being_stored_loses_none(store, clock, monkeypatch):
+    engine, put, interrupts = StoredEngine(InTurn(clock, 1.0), store), store.put_many, [True]
+
+    def interrupted(*args):
+        if len(store) == 3 and interrupts:
+            interrupts.pop()
+            raise KeyboardInterrupt
+        return put(*args)
+
+    monkeypatch.setattr(store, "put_many", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        label_log_probs(engine, prompts(*range(9)), LABELS)
+    assert (len(store), engine.n_kept, engine.spent.n_asked) == (4, 4, 4)
+
+
+def test_what_a_run_took_is_stored_with_its_answers(tmp_path, clock):
+    path = tmp_path / "answers.sqlite"
+    with Store(path) as store:
+        engine = StoredEngine(InTurn(clock, 2.0), store)
+        label_log_probs(engine, prompts(*"abc"), LABELS)
+        label_log_probs(engine, prompts(*"abcd"), LABELS)
+        assert engine.spent == Spent(8.0, 4, 0, Usage(40, 16, 12, 8))
+    with Store(path) as store:
+        (run,) = store.runs()
+        assert (run.kind, run.engine, run.spent) == ("labels", str(engine.signature), engine.spent)
+        failing = StoredEngine(FakeEngine(own_judge, failures={"e": "no"}), store)
+        label_log_probs(failing, prompts("e"), LABELS)
+        assert sorted(run.spent.n_failed for run in store.runs()) == [0, 1]
+
+
+def test_a_store_of_the_former_version_has_no_runs_and_gets_them(tmp_path, clock):
+    path = tmp_path / "answers.sqlite"
+    with Store(path) as store:
+        label_log_probs(StoredEngine(InTurn(clock, 1.0), store), prompts(*"ab"), LABELS)
+        store._db.execute("DROP TABLE runs")
+    with mock.patch("os.access", return_value=False), Store(path) as store:
+        assert store.runs() == []
+        label_log_probs(StoredEngine(FakeEngine(own_judge), store), prompts(*"ab"), LABELS)
+    with Store(path) as store:
+        label_log_probs(StoredEngine(InTurn(clock, 1.0), store), prompts(*"abc"), LABELS)
+        assert [run.spent.n_answers for run in store.runs()] == [1]
+
+
+def test_a_merge_and_a_salvage_take_what_runs_took_each_once(tmp_path, clock):
+    with Store(tmp_path / "part.sqlite") as part:
+        engine = StoredEngine(InTurn(clock, 1.0), part)
+        label_log_probs(engine, prompts(*"ab"), LABELS)
+        with Store(tmp_path / "all.sqlite") as whole:
+            whole.merge(part.path)
+            label_log_probs(engine, prompts(*"abc"), LABELS)
+            whole.merge(part.path)
+            whole.merge(part.path)
+            assert whole.runs() == part.runs()
+            assert whole.runs()[0].spent.n_answers == 3
+        with Store(tmp_path / "saved.sqlite") as saved:
+            saved.salvage(part.path)
+            assert saved.runs() == part.runs()
+
+
+@pytest.mark.parametrize("change", ["n_in = -1", "seconds = 1e999", "engine = x'ff'", "n_out = 'many'", "id = 7"])
+def test_a_run_that_is_none_is_left_out(store, clock, change):
+    engine = StoredEngine(InTurn(clock, 1.0), store)
+    label_log_probs(engine, prompts("a"), LABELS)
+    store._db.execute(f"UPDATE runs SET {change}")
+    assert store.runs() == []
+
+
+# ------------------------------------------------------------------------------------------------- a budget
+
+
+def test_no_more_is_asked_than_the_budget_allows_and_the_same_call_goes_on(store):
+    asked = prompts(*range(25))
+    for n_now, n_left in ((10, 15), (10, 5)):
+        inner = FakeEngine(own_judge)
+        engine = StoredEngine(inner, store)
+        engine.budget = Budget(max_questions=10)
+        engine.budget.watch(engine, "fake")
+        with pytest.raises(Unasked, match=f"10 were asked now.* at least {n_left} more are unasked"):
+            label_log_probs(engine, asked, LABELS)
+        assert (inner.n_judged, engine.budget.n_kept) == (n_now, 10)
+    engine = StoredEngine(FakeEngine(own_judge), store)
+    engine.budget = Budget(max_questions=5)
+    engine.budget.watch(engine, "fake")
+    same(label_log_probs(engine, asked, LABELS), label_log_probs(FakeEngine(own_judge), asked, LABELS))
+
+
+def test_nothing_more_is_asked_once_the_money_is_spent(store, clock):
+    inner = InTurn(clock, 1.0)
+    engine = StoredEngine(inner, store)
+    price = Price(read=10.0, cached=1.0, written=100.0)  # 4 x 10 + 6 x 1 + 3 x 100 = 346 millionths a question
+    engine.budget = Budget(Prices({"fake": price}, "p.toml"), max_cost=0.001)
+    engine.budget.watch(engine, "fake")
+    with pytest.raises(Unasked, match=r"0\.001038 spent, by p\.toml, of at most 0\.001\. 3 were .* 7 more"):
+        label_log_probs(engine, prompts(*range(10)), LABELS)
+    assert (inner.n_judged, len(store)) == (3, 3)
+    with pytest.raises(Unasked, match="at least 7 more"):
+        label_log_probs(engine, prompts(*range(10)), LABELS)
+    assert inner.n_judged == 3
+    label_log_probs(engine, prompts(*range(3)), LABELS)  # what is stored costs nothing
+
+
+def test_money_that_is_just_enough_for_the_last_question_stops_nothing(store, clock):
+    engine = StoredEngine(InTurn(clock, 1.0), store)
+    engine.budget = Budget(Prices({"fake": Price(10.0, 1.0, 100.0)}, "p.toml"), max_cost=0.001)
+    engine.budget.watch(engine, "fake")
+    label_log_probs(engine, prompts(*range(3)), LABELS)
+
+
+PRICES = """
+["gpt-x"]
+in = 1.25
+cached = 0.125
+out = 10
+"""
+
+
+def test_prices_are_read_from_toml_and_json_and_found_by_any_name_of_the_model(tmp_path):
+    (tmp_path / "p.toml").write_text(PRICES)
+    (tmp_path / "p.json").write_text('{"gpt-x": {"in": 1.25, "cached": 0.125, "out": 10}}')
+    for name in ("p.toml", "p.json"):
+        price = Prices.load(tmp_path / name).price_of(
+            *model_names(Signature.of(model="gpt-x-2026@r1"), "http://h/v1#gpt-x")
+        )
+        assert price.cost(Usage(n_in=3_000_000, n_computed=1_000_000, n_out=100_000)) == 1.25 + 0.25 + 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "expected a table for each model"),
+        ("[m]\nin = 1\n", "m is {'in': 1}, expected the numbers in and out"),
+        ("[m]\nin = 1\nout = 2\nwrite = 3\n", "expected the numbers in and out"),
+        ("[m]\nin = 1\nout = -2\n", "m: out is -2, expected the price of a million tokens"),
+        ("[m]\nin = nan\nout = 2\n", "m: in is nan"),
+        ("[m]\nin = true\nout = 2\n", "m: in is True"),
+        ("[m\n", "cannot read the prices"),
+        ("[m]\nin = 1\nout = 2\n", "has no price of 'other', only of m"),
+    ],
+)
+def test_prices_that_are_none_are_refused(tmp_path, text, told):
+    (tmp_path / "p.toml").write_text(text)
+    with pytest.raises(InputError) as error:
+        Prices.load(tmp_path / "p.toml").price_of("other")
+    assert told in str(error.value)

@@ -3,9 +3,10 @@
 import pytest
 
 from synthscore.engine import Capabilities, Prompt, Question
-from synthscore.store import file as store_file
+from synthscore.engines.words import InWords
 from synthscore.store.engine import QuestionCounter
 from synthscore.store.file import Store
+from synthscore.store.runs import Run, Spent
 from tests.fakes import FakeEngine, stored_in_batches
 
 
@@ -31,7 +32,8 @@ def test_nothing_is_asked_and_what_is_stored_or_asked_twice_is_not_counted_as_ne
     plan = QuestionCounter(engine)
     rows = plan.answer(questions(50)).rows + plan.answer(questions(50)).rows
     assert all(isinstance(row, Exception) for row in rows)
-    assert (plan.n_questions, plan.n_new, plan.n_tokens, plan.tokenised) == (100, 30, 300, False)
+    assert (plan.n_questions, plan.n_distinct, plan.n_new, plan.n_tokens) == (100, 50, 30, 300)
+    assert not plan.tokenised
     assert engine.engine.n_judged == 20
     assert len(engine.store) == 20
 
@@ -62,11 +64,32 @@ def test_some_questions_tell_of_all(engine):
     assert (plan.scaled_to(4000).n_new, plan.n_tokens) == (2000, 20_000)
 
 
-def test_the_pace_is_that_of_the_stores_answers_but_for_pauses(engine, monkeypatch):
-    clock = iter([100, 105, 110, 5000, 5005])
-    monkeypatch.setattr(store_file.time, "time", lambda: next(clock))
-    before, after = QuestionCounter(engine), QuestionCounter(engine)
+def test_the_pace_is_that_of_the_engines_last_runs(engine, tmp_path):
+    before = QuestionCounter(engine)
     before.answer(questions(10))
-    engine.answer(questions(50))
+    assert before.pace is None
+    name = str(engine.signature)
+    runs = [
+        Run(b"1", "labels", name, 1, Spent(1000.0, 5000, 0)),  # long ago, on another machine
+        Run(b"2", "labels", name, 2, Spent(20.0, 150, 50)),
+        Run(b"3", "labels", name, 3, Spent(1.0, 4, 0)),  # too few to tell a pace by themselves
+        Run(b"4", "text", name, 4, Spent(1.0, 900, 0)),
+        Run(b"5", "labels", "another", 5, Spent(1.0, 900, 0)),
+    ]
+    for run in runs:
+        engine.store.put_many([], run)
+    after = QuestionCounter(engine)
     after.answer(questions(100))
-    assert (before.pace, after.pace) == (None, pytest.approx(30 / 15))
+    assert after.pace == pytest.approx(204 / 21)
+
+
+def test_in_words_the_samples_are_counted_that_the_store_lacks(engine):
+    judge = InWords(engine, n_votes=1)
+    judge.answer(questions(10))
+    plan = QuestionCounter.replacing(InWords(engine, n_votes=3))
+    plan.front.answer(questions(40))
+    assert (plan.n_samples, plan.n_questions, plan.n_distinct, plan.n_new) == (3, 120, 120, 110)
+    assert plan.front.signature == InWords(engine, n_votes=3).signature
+    alone = QuestionCounter.replacing(engine)
+    alone.front.answer(questions(40))
+    assert (alone.front, alone.n_new) == (alone, 40)

@@ -51,7 +51,7 @@ def test_what_was_stored_is_given_to_the_last_bit_under_the_engine_s_own_name(fi
     want = label_log_probs(plain, asked, LABELS)
     np.testing.assert_array_equal(got.log_probs, want.log_probs)
     assert (got.other_tokens, got.failures) == (want.other_tokens, {})
-    assert (got.tokens_naive, got.tokens_computed, sum(told)) == (0, 0, 3)
+    assert (got.usage.n_in, got.usage.n_computed, sum(told)) == (0, 0, 3)
     assert generate(engine, asked, SAMPLING, [2, 1, 2]) == generate(plain, asked, SAMPLING, [2, 1, 2])
 
 

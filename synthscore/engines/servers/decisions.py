@@ -14,12 +14,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from ...engine import Capabilities, LabelAnswer, Prompt, Question
+from ...engine import Answer, Capabilities, LabelAnswer, Prompt, Question
 from ...errors import EngineError, ServerError
 from ...signature import Signature
 from .routes import number
 from .served import Served
-from .server import Reply
 
 _PROBE = Question(Prompt("Ice is cold.\n\nIs ice cold?", n_shared=12), ("Yes", "No"))
 _MOST = 64  # questions in a request: all that vLLM and transformers take; OpenAI takes 400
@@ -141,7 +140,7 @@ class DecisionServer(Served):
             groups.setdefault((prompt.divided[0], prompt.prefill, question.kind), []).append(row)
         return [rows[start : start + _MOST] for rows in groups.values() for start in range(0, len(rows), _MOST)]
 
-    def answer_all(self, questions: Sequence[Question]) -> list[Reply]:
+    def answer_all(self, questions: Sequence[Question]) -> list[Answer]:
         """Of questions that go together. raises : ServerError, when the request failed; EngineError, where they cannot
         be asked of a server that decides"""
         first = questions[0]
@@ -155,17 +154,12 @@ class DecisionServer(Served):
             if error.status not in _TOO_MUCH:
                 raise
             if len(questions) == 1:
-                return [Reply(error)]
+                return [error]
             half = len(questions) // 2  # one that cannot be answered fails alone
             return [*self.answer_all(questions[:half]), *self.answer_all(questions[half:])]
         with self.http.reading(reply):
-            usage = reply.get("usage") or {}
-            n_tokens = usage.get("input_tokens") or 0
-            n_cached = (usage.get("input_tokens_details") or {}).get("cached_tokens") or 0
             reported = [self._wire.read(reply, place) for place in range(len(questions))]
-            replies = [Reply(self._answer(*pair)) for pair in zip(reported, questions, strict=True)]
-            replies[0] = Reply(replies[0].answer, n_tokens, n_tokens - n_cached)
-            return replies
+            return [self._answer(*pair) for pair in zip(reported, questions, strict=True)]
 
     def _answer(self, told: OptionProbs | None, question: Question) -> LabelAnswer | EngineError:
         if told is None:

@@ -10,13 +10,35 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
 from ...errors import EngineError, ServerError
 
-KEYS = ("SYNTHSCORE_API_KEY", "OPENAI_API_KEY")
-"""Where a key is taken from, the first that is set. It is sent to the server that is asked, and nowhere else."""
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How one kind of server is given a key. It is sent to the server that is asked, and nowhere else.
+
+    keys : variables of the environment in which it is looked for; the first that is set is taken
+    headers : sent beside it with each request. Where there are any, the server is not OpenAI's, so what the client
+        itself takes from the environment for OpenAI (organisation, project, headers of the user's) is not sent
+    """
+
+    keys: tuple[str, ...]
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """The key; "" where none is set."""
+        return next((key for name in self.keys if (key := os.environ.get(name, "").strip())), "")
+
+
+COMPATIBLE = Access(("SYNTHSCORE_API_KEY", "OPENAI_API_KEY"))
+"""Of servers that speak as OpenAI's does."""
+
+_OF_ANY_REQUEST = {"host", "accept", "accept-encoding", "connection", "content-type", "content-length", "user-agent"}
 
 _LATER = {408, 409, 425, 429}  # and 5xx: the same request may succeed later
 _NEVER = {401, 403, 404, 405}  # no request will: a wrong key, model or path
@@ -25,7 +47,7 @@ _NEVER = {401, 403, 404, 405}  # no request will: a wrong key, model or path
 class Http:
     """JSON in, JSON out, by the openai client; what fails is a ServerError. The key is in no message."""
 
-    def __init__(self, url: str, timeout_s: float) -> None:
+    def __init__(self, url: str, timeout_s: float, access: Access = COMPATIBLE) -> None:
         try:
             import openai
         except ImportError:
@@ -36,21 +58,33 @@ class Http:
         if not parts.hostname or parts.username or parts.password or parts.query:
             raise EngineError(
                 "a server's address is not http://HOST:PORT/v1, or holds a key. Keys belong in the environment: "
-                + " or ".join(KEYS)
+                + " or ".join(access.keys)
             )
         self._openai: Any = openai
         self._url, self._timeout_s = url, timeout_s
-        self._key = next((key for name in KEYS if (key := os.environ.get(name, "").strip())), "")
+        self._key, self._headers = access.key, access.headers
         self._client = self._opened()
         weakref.finalize(self, self._client.close)
 
     def _opened(self) -> Any:
         """A client, with no connection yet."""
         timeout = self._openai.Timeout(self._timeout_s, connect=min(self._timeout_s, 10.0))
-        http = self._openai.DefaultHttpxClient(timeout=timeout, event_hooks={"response": [self._bound]})
+        hooks = {"request": [self._sign], "response": [self._bound]}
+        http = self._openai.DefaultHttpxClient(timeout=timeout, event_hooks=hooks)
         return self._openai.OpenAI(
             base_url=self._url, api_key=self._key or "none", max_retries=0, timeout=timeout, http_client=http
         )
+
+    def _sign(self, request: Any) -> None:
+        """Give a request to another provider its headers, and take away all that is meant for OpenAI."""
+        if not self._headers:
+            return
+        key = request.headers.get("authorization")  # none, where a redirect leads to another host
+        for name in set(request.headers) - _OF_ANY_REQUEST:
+            del request.headers[name]
+        request.headers.update(self._headers)
+        if key and self._key:
+            request.headers["authorization"] = f"Bearer {self._key}"
 
     def _bound(self, response: Any) -> None:
         """A timeout is of each read. Of the whole reply, too, or one that drips would never end."""

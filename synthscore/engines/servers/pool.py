@@ -20,18 +20,24 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
-from ...engine import Answers, Capabilities, Progress, Question
-from ...errors import EngineError, InputError, LabelError, ServerError, SynthscoreWarning
+from ...engine import Answer, Answers, Capabilities, Progress, Question
+from ...errors import EngineError, InputError, LabelError, ServerError, SynthscoreWarning, Unasked
+from ...parts import PART_S, Take, gather
 from ...signature import Signature
+from ...usage import Usage
+from .anthropic import API, AnthropicServer
 from .decisions import WIRES, DecisionServer
 from .routes import Words
-from .server import Reply, Server
+from .served import metered
+from .server import Server
 
 _LOG = logging.getLogger(__name__)
 _ROUTE_CHARS = 1000  # of a prompt: instructions and the beginning of its context
 _OPTIONS = {"method", "tokenizer", "date", "thinking", "reasoning_effort", "top_k", "timeout_s"}
+AnyServer = Server | DecisionServer | AnthropicServer
 _LOOK_AGAIN = 0.02  # seconds, while all servers are set aside
 
 
@@ -60,7 +66,7 @@ class Retry:
 class _Member:
     """A server and how it does. Changed under `lock` alone; room : for so many requests at a time"""
 
-    def __init__(self, server: Server | DecisionServer, in_flight: int) -> None:
+    def __init__(self, server: AnyServer, in_flight: int) -> None:
         self.server, self.lock = server, threading.Lock()
         self.room = threading.Semaphore(1 if server.one_by_one else in_flight)
         self.failures = 0  # in a row
@@ -98,6 +104,57 @@ class _Member:
             self.failures, self.aside_until = 0, 0.0
 
 
+class _Outcome(NamedTuple):
+    """Of questions that went together: an answer each, and the tokens that they took; or why nothing can be asked, with
+    labels that cannot be asked of any row, or by our own mistake."""
+
+    answers: Sequence[Answer]
+    usage: Usage
+    error: Exception | None
+
+
+class _Arrived:
+    """What has come of a call's questions, given on within PART_S.
+
+    together : the rows that go together, by place. n : rows that have come
+    """
+
+    def __init__(self, together: Sequence[Sequence[int]], take: Take, progress: Progress | None) -> None:
+        self._together, self._take, self._progress = together, take, progress
+        self._part: dict[int, Answer] = {}
+        self._usage = Usage()
+        self._given_at = time.monotonic()
+        self.n = 0
+        self.all_failed = True
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until what has come is to be given on."""
+        return max(0.0, self._given_at + PART_S - time.monotonic())
+
+    def add(self, place: int, outcome: _Outcome) -> None:
+        """raises : what was raised where nothing can be asked"""
+        if outcome.error is not None:
+            raise outcome.error
+        self._part.update(zip(self._together[place], outcome.answers, strict=True))
+        self._usage += outcome.usage
+        self.n += len(outcome.answers)
+        self.all_failed &= all(isinstance(answer, EngineError) for answer in outcome.answers)
+        if self._progress:
+            self._progress(len(outcome.answers))
+
+    def give(self) -> None:
+        try:
+            self._take(self._part, self._usage)
+        except KeyboardInterrupt:  # nobody knows how far it came: it is given once more, at the end
+            raise
+        except BaseException:
+            self._part, self._usage = {}, Usage()
+            raise
+        self._part, self._usage = {}, Usage()
+        self._given_at = time.monotonic()
+
+
 class ServerPool:
     """Servers of one model as one Engine.
 
@@ -105,9 +162,7 @@ class ServerPool:
     raises : EngineError, where the servers are not the same: model, software, or what they offer
     """
 
-    def __init__(
-        self, servers: Sequence[Server | DecisionServer], *, in_flight: int = 16, retry: Retry | None = None
-    ) -> None:
+    def __init__(self, servers: Sequence[AnyServer], *, in_flight: int = 16, retry: Retry | None = None) -> None:
         if not servers or in_flight < 1:
             raise InputError(
                 f"cannot ask {len(servers)} servers, {in_flight} requests at a time: expected 1 or more. Give both"
@@ -131,8 +186,8 @@ class ServerPool:
     def open(cls, name: str, *, in_flight: int = 16, retry: Retry | None = None, **options: Any) -> ServerPool:
         """From a name: "http://host:8000/v1#model" or "...#model@revision", or several, with commas between them.
 
-        options : those of Server, or a method of DecisionServer. warns : of a server that does not answer, which is
-            left out; and where nothing tells which weights are served
+        options : those of Server, or a method of DecisionServer or AnthropicServer. warns : of a server that does not
+            answer, which is left out; and where nothing tells which weights are served
         raises : EngineError, where none answers, or one cannot be used
         """
         if others := sorted(set(options) - _OPTIONS):
@@ -171,7 +226,12 @@ class ServerPool:
         return cls(servers, in_flight=in_flight, retry=retry)
 
     def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
-        """As far as the servers report. Questions that go in one request fail or succeed together where it does.
+        """As `answer_parts`."""
+        return gather(self, questions, progress)
+
+    def answer_parts(self, questions: Sequence[Question], take: Take, progress: Progress | None = None) -> None:
+        """Replies as they come, those of PART_S together. Questions that go in one request fail or succeed together
+        where it does. Where `take` raises Unasked nothing more is asked, and what is on its way still comes.
 
         raises : EngineError, where no server is left and nothing was answered; LabelError
         """
@@ -180,7 +240,7 @@ class ServerPool:
         queues: dict[_Member, deque[int]] = defaultdict(deque)
         for place, order in enumerate(orders):
             queues[order[0]].append(place)
-        over, done = threading.Event(), queue.SimpleQueue[tuple[int, list[Reply] | Exception]]()
+        over, done = threading.Event(), queue.SimpleQueue[tuple[int, _Outcome]]()
 
         def work(waiting: deque[int]) -> None:
             while waiting and not over.is_set():
@@ -188,48 +248,58 @@ class ServerPool:
                     place = waiting.popleft()
                 except IndexError:  # another thread has taken the last
                     return
-                asked = [questions[row] for row in together[place]]
-                replies: list[Reply] | Exception
-                try:
-                    replies = self._ask(asked, orders[place], over)
-                except Exception as error:
-                    if isinstance(error, EngineError) and not isinstance(error, LabelError):
-                        replies = [Reply(error)] * len(asked)
-                    else:
-                        over.set()  # labels that cannot be asked of any row, or our own mistake
-                        replies = error
-                done.put((place, replies))
+                outcome = self._ask([questions[row] for row in together[place]], orders[place], over)
+                if outcome.error is not None:
+                    over.set()
+                done.put((place, outcome))
 
         # Threads that do not keep the process: an interrupt need not wait for requests that are on their way.
-        for waiting in queues.values():
-            for _ in range(min(self._in_flight, len(waiting))):
-                threading.Thread(target=work, args=(waiting,), daemon=True).start()
-        found: dict[int, Reply] = {}
+        workers = [
+            threading.Thread(target=work, args=(waiting,), daemon=True)
+            for waiting in queues.values()
+            for _ in range(min(self._in_flight, len(waiting)))
+        ]
+        arrived = _Arrived(together, take, progress)
         try:
-            while len(found) < len(questions):
-                place, replies = done.get()
-                if isinstance(replies, Exception):
-                    raise replies
-                found.update(zip(together[place], replies, strict=True))
-                if progress:
-                    progress(len(replies))
+            for worker in workers:
+                worker.start()
+            while arrived.n < len(questions):
+                with suppress(queue.Empty):
+                    arrived.add(*done.get(timeout=arrived.left_s))
+                if not arrived.left_s:
+                    arrived.give()
+        except Unasked:
+            over.set()
+            for worker in workers:
+                worker.join()
+            raise
         finally:
             over.set()
-        in_order = [found[row] for row in range(len(questions))]
-        answers = [reply.answer for reply in in_order]
-        failed = bool(answers) and all(isinstance(answer, EngineError) for answer in answers)
-        if failed and all(member.gone for member in self._members):
+            while not done.empty():
+                place, outcome = done.get()
+                if outcome.error is None:
+                    arrived.add(place, outcome)
+            arrived.give()
+        if arrived.n and arrived.all_failed and all(member.gone for member in self._members):
             raise EngineError(f"no server is left, and nothing was answered: {self._reasons()}")
-        n_tokens = sum(reply.n_tokens for reply in in_order)
-        n_computed = sum(reply.n_computed for reply in in_order)
-        return Answers(answers, n_tokens, n_computed)
 
     def _order(self, question: Question) -> list[_Member]:
         """The servers in an order that belongs to how the prompt begins (rendezvous hashing)."""
         start = hashlib.sha256(question.prompt.text[:_ROUTE_CHARS].encode()).digest()
         return sorted(self._members, key=lambda m: hashlib.sha256(start + m.server.url.encode()).digest())
 
-    def _ask(self, questions: Sequence[Question], order: Sequence[_Member], over: threading.Event) -> list[Reply]:
+    def _ask(self, questions: Sequence[Question], order: Sequence[_Member], over: threading.Event) -> _Outcome:
+        """What comes of questions that go together, with the tokens of all tries."""
+        with metered() as spent:
+            try:
+                answers, error = self._tried(questions, order, over), None
+            except Exception as raised:
+                answers, error = [], raised
+        if isinstance(error, EngineError) and not isinstance(error, LabelError):
+            answers, error = [error] * len(questions), None
+        return _Outcome(answers, sum(spent, Usage()), error)
+
+    def _tried(self, questions: Sequence[Question], order: Sequence[_Member], over: threading.Event) -> list[Answer]:
         """Ask the first server that is well, again and again where that can help.
 
         raises : EngineError, of these questions; LabelError, of all with their labels
@@ -238,7 +308,7 @@ class ServerPool:
         while (member := self._well(order, over)) is not None:
             try:
                 with member.room:
-                    replies = member.server.answer_all(questions)
+                    answers = member.server.answer_all(questions)
             except ServerError as error:
                 member.failed(error, self._retry)
                 if error.fatal:
@@ -253,7 +323,7 @@ class ServerPool:
                     over.wait(self._retry.wait(n_failed, error.retry_after))
             else:
                 member.failures = member.asides = 0
-                return replies
+                return answers
         raise EngineError(f"no server is left: {self._reasons()}")
 
     def _well(self, order: Sequence[_Member], over: threading.Event) -> _Member | None:
@@ -270,7 +340,7 @@ class ServerPool:
         return "; ".join(member.gone for member in self._members)
 
 
-def _open(url: str, model: str | None, retry: Retry, options: dict[str, Any]) -> Server | DecisionServer:
+def _open(url: str, model: str | None, retry: Retry, options: dict[str, Any]) -> AnyServer:
     n_failed = 0
     while True:
         try:
@@ -283,11 +353,19 @@ def _open(url: str, model: str | None, retry: Retry, options: dict[str, Any]) ->
             time.sleep(retry.wait(n_failed, error.retry_after))
 
 
-def _server(url: str, model: str | None, options: dict[str, Any]) -> Server | DecisionServer:
+def _server(url: str, model: str | None, options: dict[str, Any]) -> AnyServer:
     """One that reports log-probabilities, of our own prompts; else one that decides, by its own; else one that only
-    writes, and can be asked in words."""
+    writes, and can be asked in words. Anthropic's only where it is named so."""
     timeout = {name: value for name, value in options.items() if name == "timeout_s"}
     method = options.get("method", "auto")
+    if method == AnthropicServer.name:
+        if others := sorted(set(options) - {"method", "thinking", "reasoning_effort", "timeout_s"}):
+            raise EngineError(f"cannot open anthropic:{model} with {', '.join(others)}: it takes none. Leave that out")
+        return AnthropicServer(url, model, **{name: value for name, value in options.items() if name != "method"})
+    if urlsplit(url).hostname == urlsplit(API).hostname:
+        raise EngineError(
+            f"{url} is Anthropic's address, which takes its own key. Name it anthropic:{model or 'MODEL'}"
+        )
     if method in WIRES and (date := options.get("date")):
         raise EngineError(
             f"cannot set the date {date}: the server {url} puts its own words around questions. Leave that out"

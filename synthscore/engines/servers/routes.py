@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from ...errors import EngineError
+from ...usage import Usage
 from .steps import NextToken, unbiased
 
 T = TypeVar("T")
@@ -123,11 +124,6 @@ class Route(ABC):
         """What is reported of the token. prompt : token ids, or the fields of a chat. wanted : the tokens that matter;
         behind a chat template, those that the answer is made to begin with"""
 
-    def used(self, reply: Mapping[str, Any]) -> tuple[Any, Any]:
-        """Tokens of the prompt, and those of them that were cached, as far as reported."""
-        usage = reply.get("usage") or {}
-        return usage.get("prompt_tokens"), (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
-
 
 class ChosenIds(Route):
     """Chosen tokens by logprob_token_ids: vLLM. https://github.com/vllm-project/vllm/pull/43463"""
@@ -154,9 +150,6 @@ class Generate(Route):
         asked = {"input_ids": list(prompt), "sampling_params": {"max_new_tokens": 1, "temperature": 0}}
         reported = {"return_logprob": True, "top_logprobs_num": 1, "token_ids_logprob": list(wanted)}
         return post(asked | reported, read)
-
-    def used(self, reply: Mapping[str, Any]) -> tuple[Any, Any]:
-        return reply["meta_info"]["prompt_tokens"], reply["meta_info"].get("cached_tokens")
 
 
 class TopIds(Route):
@@ -197,9 +190,6 @@ class Biased(Route):
             self._bias |= better
             bias = better
         raise EngineError("the biases that show the labels' tokens were not found within 6 requests")
-
-    def used(self, reply: Mapping[str, Any]) -> tuple[Any, Any]:
-        return reply.get("tokens_evaluated"), (reply.get("timings") or {}).get("cache_n")
 
 
 class Chat(Route):
@@ -266,6 +256,44 @@ def token_id(token: int | str) -> int:
     if not found:
         raise ValueError(f"the token {token!r}, expected its id")
     return whole(int(found[1]))
+
+
+def usage_of(reply: Mapping[str, Any]) -> Usage:
+    """The tokens of a reply, as far as it reports them, in the words of any server. What is no whole number counts as
+    not reported: an answer is none the worse for that."""
+
+    def count(*path: str) -> int:
+        value: Any = reply
+        for name in path:
+            value = value.get(name) if isinstance(value, Mapping) else None
+        return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else 0
+
+    def first(*paths: tuple[str, ...]) -> int:
+        return next((n for path in paths if (n := count(*path))), 0)
+
+    n_in = first(
+        ("usage", "prompt_tokens"), ("usage", "input_tokens"), ("meta_info", "prompt_tokens"), ("tokens_evaluated",)
+    )
+    n_cached = first(
+        ("usage", "prompt_tokens_details", "cached_tokens"),
+        ("usage", "input_tokens_details", "cached_tokens"),
+        ("usage", "prompt_cache_hit_tokens"),  # DeepSeek
+        ("meta_info", "cached_tokens"),
+        ("timings", "cache_n"),
+    )
+    read, made = count("usage", "cache_read_input_tokens"), count("usage", "cache_creation_input_tokens")
+    if read or made:  # Anthropic: beside the input tokens, not among them
+        n_in, n_cached = n_in + read + made, read
+    n_out = first(
+        ("usage", "completion_tokens"), ("usage", "output_tokens"), ("meta_info", "completion_tokens"),
+        ("tokens_predicted",),
+    )  # fmt: skip
+    n_reasoning = first(
+        ("usage", "completion_tokens_details", "reasoning_tokens"),
+        ("usage", "output_tokens_details", "reasoning_tokens"),
+        ("usage", "output_tokens_details", "thinking_tokens"),
+    )
+    return Usage(n_in=n_in, n_computed=max(n_in - n_cached, 0), n_out=n_out, n_reasoning=n_reasoning)
 
 
 def number(value: Any) -> float:

@@ -3,12 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, ClassVar
 
 from ...errors import ServerError
-from .http import Http, root_of
-from .routes import OWNERS, SOFTWARE, Software
+from ...usage import Usage
+from .http import COMPATIBLE, Access, Http, root_of
+from .routes import OWNERS, SOFTWARE, Software, usage_of
+
+_SPENT: ContextVar[list[Usage] | None] = ContextVar("synthscore_spent", default=None)
+
+
+@contextmanager
+def metered() -> Iterator[list[Usage]]:
+    """The tokens of every reply that comes inside, in this thread, usable or not."""
+    spent: list[Usage] = []
+    mark = _SPENT.set(spent)
+    try:
+        yield spent
+    finally:
+        _SPENT.reset(mark)
+
+
+def spend(usage: Usage) -> None:
+    """Count tokens, where somebody meters this thread."""
+    if (spent := _SPENT.get()) is not None:
+        spent.append(usage)
 
 
 class Served:
@@ -20,12 +42,15 @@ class Served:
         where no model is listed under that name: the user's word on the weights, which the server is not sent
     server : software and version, as far as they are reported; for signatures
     version, revision : what the server reports of itself, and what the user says of its weights; "" for nothing
+    access : whose keys it is given
     raises : ServerError when it is not to be reached
     """
 
+    access: ClassVar[Access] = COMPATIBLE
+
     def __init__(self, url: str, model: str | None, timeout_s: float) -> None:
         self.url = url.rstrip("/")
-        self.http = Http(self.url, timeout_s)
+        self.http = Http(self.url, timeout_s, self.access)
         self.entry, self.revision = self._find_model(model)
         self.model = str(self.entry["id"])
         owner = str(self.entry.get("owned_by", "unknown"))
@@ -50,6 +75,7 @@ class Served:
     def sent(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """The reply to a request. raises : ServerError, also where it is of another model than those before."""
         reply = self.http.post(path, body)
+        spend(usage_of(reply))
         named = reply.get("model")
         if isinstance(named, str) and named:
             if named != (self._named or named):

@@ -11,9 +11,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, TypeVar
 
-from ...engine import Answer, Capabilities, Generation, LabelAnswer, OtherToken, Prompt, Question, Sampling
+from ...engine import Answer, Capabilities, Generation, Prompt, Question, Sampling
 from ...errors import EngineError, InputError, LabelError, ServerError, SynthscoreWarning
 from ...signature import Signature
 from ..tokens import PromptTokenizer, fix_date, warn_of_boundary
@@ -34,14 +34,6 @@ T = TypeVar("T")
 _PROBE = Prompt("Is ice cold? Answer with one word: Yes or No.")
 _LABELS = ("Yes", "No")
 _IN_WORDS = Question(_PROBE, _LABELS, Sampling(max_new_tokens=SHORT, temperature=1.0, top_p=1.0))
-
-
-class Reply(NamedTuple):
-    """An answer; and of one about labels, as far as the server reports: tokens of the prompt, and tokens run over."""
-
-    answer: Answer
-    n_tokens: int = 0
-    n_computed: int = 0
 
 
 class Server(Served):
@@ -143,19 +135,19 @@ class Server(Served):
         """Which questions go in one request: each by itself."""
         return [[row] for row in range(len(questions))]
 
-    def answer_all(self, questions: Sequence[Question]) -> list[Reply]:
+    def answer_all(self, questions: Sequence[Question]) -> list[Answer]:
         """Of questions that go together. raises : as `answer`"""
         return [self.answer(question) for question in questions]
 
-    def answer(self, question: Question) -> Reply:
+    def answer(self, question: Question) -> Answer:
         """A text is drawn with its seed as the server sees fit: some promise to draw the same again, none to draw what
         another would.
         raises : ServerError, when the request failed; EngineError where this server cannot be asked so; LabelError
         """
         if question.sampling is not None:
             if question.labels:
-                return Reply(self._say(question))
-            return Reply(self._write(question.prompt, question.sampling, question.seed))
+                return self._say(question)
+            return self._write(question.prompt, question.sampling, question.seed)
         if question.continuation is not None:
             raise EngineError(
                 f"{self.model} on {self.url} cannot be asked how probable a given text is: not offered by servers. "
@@ -164,27 +156,16 @@ class Server(Served):
         if self.method == Words.name:
             name = f"the model {self.model} on {self.url}"
             raise LabelError(f"{name} reports no log-probabilities. Ask it in words: --answers words")
-        known, _, used = self._known(question.prompt, question.labels)
-        other = None
-        if known.other is not None:
-            token, log_prob = known.other
-            other = OtherToken(self.tokens.tokenizer.decode([token]) if self.tokens else str(token), log_prob)
-        answer = LabelAnswer(known.most.tolist(), other)
-        censored = known.least < known.most
-        if censored.any():
-            answer = answer._replace(censored=censored.tolist(), floors=known.least.tolist())
-        return Reply(answer, used[0][0], sum(n for _, n in used))
+        known, _ = self._known(question.prompt, question.labels)
+        return known.answer(self.tokens.spell if self.tokens else str)
 
-    def _known(self, prompt: Prompt, labels: Sequence[str]) -> tuple[Known, NextToken[Any], list[tuple[int, int]]]:
-        """What is known of labels; the first step; and of each request, its tokens, and those run over."""
-        used: list[tuple[int, int]] = []
+    def _known(self, prompt: Prompt, labels: Sequence[str]) -> tuple[Known, NextToken[Any]]:
+        """What is known of labels, and the first step."""
         steps: list[NextToken[Any]] = []
 
         def post(body: Mapping[str, Any], read: Callable[[Mapping[str, Any]], T], /) -> T:
             reply = self._post(self._route, body)
             with self.http.reading(reply):
-                n_tokens, n_cached = (n if isinstance(n, int) else 0 for n in self._route.used(reply))
-                used.append((n_tokens, n_tokens - n_cached))
                 return read(reply)
 
         def step(asked: Any, wanted: Sequence[Any]) -> NextToken[Any]:
@@ -203,7 +184,7 @@ class Server(Served):
                 return step(self._chat(prompt, ""), path) if spells else step(self._chat(prompt, "".join(path)), ())
 
             known = known_from_text(labels, behind, can_continue=spells or self.software.goes_on is not None)
-        return known, steps[0], used
+        return known, steps[0]
 
     def _post(self, route: Route, body: Mapping[str, Any]) -> dict[str, Any]:
         if route.at_root:
@@ -376,7 +357,7 @@ class Server(Served):
         while True:
             self.top_k = sizes[0]
             try:
-                _, first, _ = self._known(_PROBE, _LABELS)
+                _, first = self._known(_PROBE, _LABELS)
             except ServerError as error:
                 named = named_parameters(error)
                 # 500: how some refuse what they did not expect

@@ -232,7 +232,8 @@ class CausalEngine(LocalEngine):
             limits = [min(most, longest - len(ids)) for ids in beside]
             inputs = writing.side_by_side(beside, left=True)
             own = [seeds[row] for row in batch]
-            yield batch, writing.write(self.model, inputs, limits, sampling, own, self._stop_ids, self.prompts.decode)
+            decode = (self.thinking or self.prompts).decode
+            yield batch, writing.write(self.model, inputs, limits, sampling, own, self._stop_ids, decode)
 
     @cached_property
     def _n_rows(self) -> int:

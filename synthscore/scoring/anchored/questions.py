@@ -6,7 +6,7 @@ All of it at once (synthscore.judging.asking), or in rounds: then adaptive.py sa
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from ...engine import Progress, together
 from ...judging.asking import Inquiry, Pair, Verdicts
 from ...types import BoolArray, FloatArray, IntArray, Ladder
-from ..ladder import OnLadder
+from ..ladder import OnLadder, rescaled
 from .adaptive import Stop, ask_in_rounds
 from .model import SoftAnswers
 from .scale import Scale, three_way
@@ -43,8 +43,15 @@ class LengthGroup:
 
     def answers(self, verdicts: Verdicts) -> SoftAnswers:
         """verdicts : of all pairs of the call"""
-        by_order = verdicts.by_order[:, self.pairs]
-        return answers_of(self.n_rungs, len(self.ladders), self.ladder_of, self.compared, by_order, verdicts.protocol)
+        return answers_of(
+            n_rungs=self.n_rungs,
+            n_ladders=len(self.ladders),
+            ladder_of=self.ladder_of,
+            compared=self.compared,
+            by_order=verdicts.by_order[:, self.pairs],
+            protocol=verdicts.protocol,
+            n_samples=verdicts.n_samples[:, self.pairs],
+        )
 
 
 def grouped(
@@ -112,6 +119,8 @@ def ask_adaptively(
     if first:
         orders = [False, True][: asking.n_orders]
         inquiry.ask(np.tile(first, len(orders)), np.repeat(orders, len(first)), progress)
+        if inquiry.postponed(np.array(first)).any():  # the scale depends on them, and on it which questions come next
+            return met
     verdicts = inquiry.verdicts()
     for group in rising:
         n = group.n_rungs
@@ -121,20 +130,25 @@ def ask_adaptively(
         pair_of = np.full((len(group.members), n), -1, dtype=np.int64)
         pair_of[text - n, rung] = group.pairs[of_texts]
         contexts = list(group.ladders)
-        for block in _blocks(group, pair_of.max(axis=1), inquiry.pairs):
+        scale_of = np.array([ladder.scale for ladder in group.ladders.values()])[group.ladder_of]
+        for block in _blocks(group, pair_of.max(axis=1), scale_of, inquiry.pairs):
             own = pair_of[block]
+            threshold = rescaled(stop.threshold, int(scale_of[block[0]]), n)
 
             def ask(target: IntArray, level: IntArray, swapped: BoolArray, own: IntArray = own) -> FloatArray:
-                return three_way(inquiry.ask(own[target, level - 1], swapped, progress), asking.protocol)
+                pair = own[target, level - 1]
+                found = three_way(inquiry.ask(pair, swapped, progress), asking.protocol)
+                return np.where(inquiry.postponed(pair)[:, None], np.inf, found)
 
             with together():
                 rounds = ask_in_rounds(
                     scale,
                     [contexts[index] for index in group.ladder_of[block].tolist()],
                     ask,
-                    stop,
+                    replace(stop, threshold=threshold),
                     both_orders=asking.n_orders == 2,
                     usable=own >= 0,
+                    n_samples=float(inquiry.signature.part("votes") or "inf"),
                 )
             met |= {group.members[k]: done for k, done in zip(block.tolist(), rounds.met.tolist(), strict=True)}
             n_saved = int((rounds.n_full - rounds.n_asked).sum())
@@ -143,16 +157,17 @@ def ask_adaptively(
     return met
 
 
-def _blocks(group: LengthGroup, pair: IntArray, pairs: Sequence[Pair]) -> Iterator[IntArray]:
-    """The group's targets, those of a context side by side, in blocks of MOST_CHARACTERS.
+def _blocks(group: LengthGroup, pair: IntArray, scale_of: IntArray, pairs: Sequence[Pair]) -> Iterator[IntArray]:
+    """The group's targets, those of a context side by side, in blocks of MOST_CHARACTERS and of one scale.
 
-    pair : of each target, one of the pairs that it is in; -1: none
+    pair : of each target, one of the pairs that it is in; -1: none. scale_of : of each target's ladder
     """
     block: list[int] = []
     n = 0
     last = -1
-    for target in np.argsort(group.ladder_of, kind="stable").tolist():
-        if n > MOST_CHARACTERS or (n > MOST_CHARACTERS / 2 and group.ladder_of[target] != last):
+    for target in np.lexsort((group.ladder_of, scale_of)).tolist():
+        other_scale = block and scale_of[target] != scale_of[block[0]]
+        if other_scale or n > MOST_CHARACTERS or (n > MOST_CHARACTERS / 2 and group.ladder_of[target] != last):
             yield np.array(block, dtype=np.int64)
             block = []
             n = 0

@@ -21,7 +21,7 @@ from ...engine import Engine, Progress, Prompt, Question, ask_engine, capabiliti
 from ...io.settings import Seed, Share, Span
 from ...judging.failures import unanswered
 from ...types import ChosenLadder, IntArray, Score
-from ..ladder import LadderChoice, find_ladders, ladder_parts, unscored
+from ..ladder import LadderChoice, find_ladders, ladder_parts, on_scale, unscored
 from ..method import Limits, Method, MethodError, SimplePlan, Texts, Tools, sign
 
 _HOW = ("from the worst to the best in one respect", "from the best to the worst in one respect", "in no order")
@@ -114,7 +114,8 @@ class Place(Method):
             levels = np.array([rung.level for rung in ladder.usable], dtype=np.float64)
             value = np.mean([probs[question] @ levels[order] for question, order in zip(own, shown, strict=True)])
             details = {"n_rungs": float(ladder.n_rungs), "label_mass": float(mass[list(own)].min())}
-            scores[row] = Score(item.id, item.context_id, texts.scored_as, float(value), details=details)
+            score = Score(item.id, item.context_id, texts.scored_as, float(value), details=details)
+            scores[row] = on_scale(score, ladder)
         return scores
 
     def _shown(self, n_rungs: int) -> list[IntArray]:
