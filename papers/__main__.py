@@ -1,4 +1,4 @@
-"""`python -m papers`: tables, and published judges."""
+"""`python -m papers`: tables, published judges, and what ladders are worth."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from synthscore.signature import Signature
 from synthscore.store.engine import store_of
 from synthscore.store.file import Store
 
+from . import evidence
 from .answers import import_answers, score_rows
 from .benchmarks import BENCHMARKS
 from .published import published, table_ids
@@ -39,6 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         run, args = import_, _import_parser().parse_args(argv[1:])
     elif verb == "scores":
         run, args = scores, _scores_parser().parse_args(argv[1:])
+    elif verb == "evidence":
+        run, args = evidence_, _evidence_parser().parse_args(argv[1:])
     elif verb == "list":
         print("\n".join(f"{name:<5}  {published(name).title}" for name in table_ids()))
         return OK
@@ -153,6 +156,63 @@ def _opened(args: argparse.Namespace, tools: Tools) -> Iterator[dict[str, Tools]
                 stack.enter_context(store)
             models[name.rpartition("#")[2]] = replace(tools, judge=engine)
         yield models
+
+
+# ------------------------------------------------------------------------------------------------- evidence
+
+
+def _evidence_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("papers evidence", description="What ladders are worth, by any judge.")
+    parser.add_argument("--data", required=True, metavar="DIR", help="folder that the files of the benchmarks lie in")
+    parser.add_argument("--benchmark", action="append", choices=tuple(BENCHMARKS), help="may be repeated "
+                        "(default: summeval and topicalchat)")  # fmt: skip
+    parser.add_argument("--attribute", action="append", metavar="A", help="may be repeated (default: all)")
+    parser.add_argument("--method", action="append", choices=evidence.METHODS, metavar="NAME", help="may be repeated: "
+                        + "; ".join(evidence.METHODS) + " (default: all)")  # fmt: skip
+    parser.add_argument("-m", "--model", action="append", default=[], metavar="M", help="may be repeated")
+    parser.add_argument("--ladders", type=_named, action="append", default=[], metavar="NAME=LADDERS",
+                        help="damaged=FOLDER, generated=FOLDER, ...; curated is the package's own")  # fmt: skip
+    parser.add_argument("--shared", type=_named, action="append", default=[], metavar="NAME=ID",
+                        help="whose ladder of a set is shared (default: the first whole one by hash)")  # fmt: skip
+    parser.add_argument("--limit", type=int, metavar="N", help="contexts of each benchmark")
+    parser.add_argument("--whole", action="store_true", help="all contexts, not only those with generated ladders")
+    parser.add_argument("--store", metavar="FILE", help='of answers (default: that of synthscore); "none" for none')
+    parser.add_argument("--answers", metavar="FILE", help="write the answers used there, without their questions")
+    parser.add_argument("--dtype", help="of a model that runs here")
+    parser.add_argument("--device", help="of a model that runs here")
+    parser.add_argument("-o", "--output", metavar="FOLDER", help="write evidence.md and evidence.json there")
+    return parser
+
+
+def evidence_(args: argparse.Namespace) -> int:
+    benchmarks = args.benchmark or ["summeval", "topicalchat"]
+    ratings, absent = _benchmarks(args.data, benchmarks)
+    sets = {name: References.load(folder) for name, folder in args.ladders}
+    with _opened(args, Tools()) as models:
+        judges = {}
+        for tools in models.values():
+            judge = evidence.Counted(tools.require_judge())
+            judges[judge.signature.part("model").partition("@")[0]] = judge
+        measuring = []
+        for each in ratings.values():
+            known = {"curated": evidence.curated(evidence.task_name(each)), **sets}
+            of_task = {name: evidence.of_task(ladders, each) for name, ladders in known.items()}
+            if "generated" in of_task and not args.whole:
+                each = each.of_contexts(of_task["generated"].context_ids, "without generated ladders")
+            shared = dict(args.shared)
+            measuring.append(evidence.Measuring(each.limited(args.limit), judges, of_task, shared))
+        found = evidence.measure_all(measuring, args.attribute, args.method or evidence.METHODS)
+        if args.answers:
+            _note(f"{args.answers}: {counted(evidence.save_answers(judges.values(), args.answers), 'new answer')}")
+    markdown = evidence.to_markdown(found)
+    if args.output:
+        as_json = json.dumps(found.to_json(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        for name, text in (("evidence.md", markdown), ("evidence.json", as_json)):
+            write_whole(Path(args.output) / name, text.encode())
+    print(markdown, end="")
+    for error in absent:
+        print(f"not measured: {error}", file=sys.stderr)
+    return INCOMPLETE if absent else OK
 
 
 # ------------------------------------------------------------------------------------------------- published judges

@@ -95,6 +95,16 @@ class Unasked(SynthscoreError):
     the command line may catch it; that ends with exit code 4 and the line "stopped: MESSAGE"."""
 
 
+class Postponed(EngineError):
+    """A question that was written to a file, to be answered later: the row of answers that it has until then. Whoever
+    would ask more by its answer waits for it."""
+
+    WORDS = "it was written to a file, and is not answered yet"
+
+    def __init__(self) -> None:
+        super().__init__(self.WORDS)
+
+
 class SynthscoreWarning(UserWarning):
     """Something works, but not as one would expect."""
 

@@ -199,6 +199,7 @@ class Ladder:
     """Texts of rising quality for one context and attribute, worst first: two or more, all different.
 
     wanted : of a ladder with fewer rungs than were asked for, how many those were: see `scale`; None for all others
+    shared : texts of every context are compared with it, not only those of its own
     """
 
     context_id: str
@@ -207,6 +208,7 @@ class Ladder:
     rungs: tuple[Rung, ...]
     context: Context | None = None  # carried along in releases, so that scoring needs no second file
     wanted: int | None = None
+    shared: bool = False
 
     def __post_init__(self) -> None:
         name = f"ladder {self.context_id}/{self.attribute}"
@@ -256,6 +258,14 @@ class Ladder:
         return text_hash(*(f"{rung.level}:{rung.status}:{rung.text}" for rung in self.rungs), *scale)
 
 
+@dataclass(frozen=True, slots=True)
+class ChosenLadder:
+    """A ladder that a text is compared with. context : that the text was written for, which the judge is shown"""
+
+    ladder: Ladder
+    context: Context
+
+
 # ------------------------------------------------------------------------------------------------- results
 
 
@@ -264,6 +274,7 @@ class Verdict:
     """What the judge answered about a text compared with one rung of its ladder: probabilities, which sum to 1.
 
     swapped : asked the other way round, about the rung; better is of the text all the same
+    n_samples : how many sampled answers the probabilities are the frequencies of; None: they are exact
     """
 
     level: int
@@ -271,6 +282,7 @@ class Verdict:
     better: float
     worse: float
     similar: float
+    n_samples: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,16 +25,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from synthscore.engine import Generation, Prompt, Sampling, generate
+from synthscore.engine import Generation, Prompt, Sampling, generate, label_log_probs
 from synthscore.engines import open_engine
 from synthscore.engines.tree.causal import CausalEngine
 from synthscore.errors import EngineError, LabelError
+from synthscore.signature import seeded_rng
 
 _MOST_BYTES = 64 << 20  # of a request
 _OWN = {"model", "max_tokens", "max_completion_tokens", "temperature", "top_p", "seed", "logprobs", "user"}
 _TEXT = _OWN | {"prompt", "stop", "logprob_token_ids", "return_tokens_as_token_ids"}
 _TEMPLATE = {"add_generation_prompt", "continue_final_message", "chat_template_kwargs"}
-_CHAT = _OWN | _TEMPLATE | {"messages", "stop", "top_logprobs"}
+_CHAT = _OWN | _TEMPLATE | {"messages", "stop", "top_logprobs", "logprob_token_ids", "return_tokens_as_token_ids"}
+_CHAT |= {"structured_outputs"}
 _NEUTRAL = {
     "n": 1,
     "stream": False,
@@ -180,15 +182,19 @@ class ModelServer:
         if body.get("logprobs"):
             _check_first_token(sampling)
             ids = self.engine.prompts.encode(prompt)
-            k = body.get("top_logprobs", 0)
+            k, wanted = body.get("top_logprobs", 0), body.get("logprob_token_ids") or []
+            as_ids = body.get("return_tokens_as_token_ids")
             entries = [
-                {"token": token, "logprob": log_prob, "bytes": list(token.encode())}
-                for _, token, log_prob in self._told(ids, k, [])
+                {"token": f"token_id:{i}" if as_ids else token, "logprob": log_prob, "bytes": list(token.encode())}
+                for i, token, log_prob in self._told(ids, k, wanted)
             ]
-            content = {"content": [entries[0] | {"top_logprobs": entries[: int(k)]}]}
+            content = {"content": [entries[0] | {"top_logprobs": entries if wanted else entries[: int(k)]}]}
             message = {"role": "assistant", "content": entries[0]["token"]}
             return self._reply("chat.completion", {"message": message, "logprobs": content}, "length", len(ids), 1)
-        text = self._written(("write", sampling), (prompt, seed), lambda items: self._write(items, sampling))
+        if choices := (body.get("structured_outputs") or {}).get("choice"):
+            text = self._chosen(prompt, choices, seed)
+        else:
+            text = self._written(("write", sampling), (prompt, seed), lambda items: self._write(items, sampling))
         n_prompt = len(self.engine.prompts.encode(prompt))
         message = {"role": "assistant", "content": text.text}
         return self._reply("chat.completion", {"message": message}, text.finish_reason, n_prompt, text.n_tokens)
@@ -246,6 +252,14 @@ class ModelServer:
 
     def _write(self, items: list[tuple[Prompt, int]], sampling: Sampling) -> list[Generation | Exception]:
         return generate(self.engine, [prompt for prompt, _ in items], sampling, [seed for _, seed in items])
+
+    def _chosen(self, prompt: Prompt, choices: list[str], seed: int) -> Generation:
+        """One of the choices, drawn by the model's probabilities of them; vLLM draws token by token."""
+        (found,) = self._model.ask(
+            ("choose", object()), [prompt], lambda items: [label_log_probs(self.engine, items, choices)]
+        )
+        drawn = seeded_rng(seed, prompt.text).choice(len(choices), p=found.probs[0])
+        return Generation(choices[drawn], "stop", 1)
 
     def _told(self, ids: list[int], k: Any, wanted: Any) -> list[tuple[int, str, float]]:
         """Tokens after ids, the most probable first: it, the k most probable ones, and the wanted ones."""

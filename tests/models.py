@@ -147,6 +147,15 @@ def save_model(folder) -> str:
     return str(folder)
 
 
+def save_without_thinking(folder) -> str:
+    """The same, with a chat template that puts no block of thinking before an answer, so that one can go on."""
+    save_model(folder)
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
+    tokenizer.chat_template = CHATML.rpartition("{% if")[0]
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
 def one_fast(names, fast=1):
     """Parameters of a test: all but the first are slow."""
     return [name if k < fast else pytest.param(name, marks=pytest.mark.slow) for k, name in enumerate(names)]

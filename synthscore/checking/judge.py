@@ -18,7 +18,7 @@ from typing import Any, get_args
 import numpy as np
 
 from ..engine import Engine, Progress
-from ..errors import LadderError, unusable
+from ..errors import LadderError, Postponed, unusable
 from ..io.write import plain, write_whole
 from ..judging.asking import PROTOCOLS, Asking, ProtocolName, Verdicts, ask
 from ..judging.templates import Templates, load_task
@@ -287,6 +287,8 @@ def examine(
         for each in asker.ask(new):
             judged[each.pair.key].append(each)
         undecided = [key for key in undecided if _decision(judged[key]) == "cannot tell yet"]
+        waiting_for = {each.pair.key for group in judged.values() for each in group if Postponed.WORDS in each.reason}
+        undecided = [key for key in undecided if key not in waiting_for]  # whether more is asked depends on the answers
     found = [each for group in judged.values() for each in _with_counts(group)]
     if others:
         questions = [

@@ -154,8 +154,15 @@ def place_rungs(rungs: JudgedRungs) -> dict[tuple[str, int], Placed]:
         compared = rungs.indices[rows]
         compared[:, 0] = np.searchsorted(members, compared[:, 0])
         no_targets = np.zeros(0, dtype=np.int64)
-        by_order = rungs.verdicts.by_order[:, rows]
-        answers = answers_of(n_rungs, len(ladders), no_targets, compared, by_order, rungs.verdicts.protocol)
+        answers = answers_of(
+            n_rungs=n_rungs,
+            n_ladders=len(ladders),
+            ladder_of=no_targets,
+            compared=compared,
+            by_order=rungs.verdicts.by_order[:, rows],
+            protocol=rungs.verdicts.protocol,
+            n_samples=rungs.verdicts.n_samples[:, rows],
+        )
         task = rungs.ladders[members[0]].task
         scale, _ = fitted(answers, ladders, task, attribute, rungs.verdicts.signature)
         answered = set(answers.ladder.tolist())

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..evaluation.agreement import Agreement
 from ..evaluation.intervals import LEAST_CONTEXTS
-from ..evaluation.result import Evaluation
+from ..evaluation.result import AUC, Evaluation
 from ..signature import Signature
 from .messages import clip, counted, reasons
 
@@ -36,7 +36,10 @@ def _lines(e: Evaluation, levels: Sequence[str], statistics: Sequence[str]) -> I
     n_systems = len(set(e.ratings.systems) - {""})
     systems = f" by {counted(n_systems, 'system')}" if n_systems else ""
     yield f"{e.ratings.name}: {counted(len(e.ratings), 'text')} of {_contexts(e)}{systems}"
-    for kind in product(levels, statistics):
+    kinds = list(product(levels, statistics))
+    if "pooled" in levels and e.good_from:
+        kinds.append(("pooled", AUC))
+    for kind in kinds:
         yield ""
         yield from _heading(e, *kind)
         yield from _table(e, *kind)
@@ -48,7 +51,11 @@ def _lines(e: Evaluation, levels: Sequence[str], statistics: Sequence[str]) -> I
 
 
 def _heading(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
-    yield f"{statistic.capitalize()}, {level}: {_LEVELS[level]}"
+    if statistic == AUC:
+        ratings = ", ".join(f"{rating:.3g} ({attribute})" for attribute, rating in e.good_from.items())
+        yield f"AUC, {level}: P(a text that people rate at least {ratings} scores higher than another, of any context)"
+    else:
+        yield f"{statistic.capitalize()}, {level}: {_LEVELS[level]}"
     yield f"  [95 % interval over {_contexts(e)}]"
 
 

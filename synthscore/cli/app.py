@@ -132,7 +132,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return USAGE if isinstance(error, UsageError) else ERROR
 
 
-OUTPUTS = ("output", "dropped", "unsure", "save_scale", "store", "log_file")
+OUTPUTS = ("output", "dropped", "unsure", "save_scale", "store", "log_file", "questions_to")
 """Options that name what is written."""
 
 

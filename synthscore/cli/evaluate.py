@@ -83,6 +83,9 @@ class EvaluatedMethods:
     "the ladders, folder or hub id"
     revision: str | None = None
     "commit, tag or branch of a hub dataset"
+    ladder: str | None = None
+    """id of the context whose ladder methods with ladders=shared, or that say nothing of ladders, compare all texts
+    with"""
     prompts: str = "default"
     "template set, or a folder of your own"
 
@@ -105,6 +108,7 @@ class EvaluatedMethods:
         ladders = None
         if self.references:
             ladders = References.load(self.references, revision=self.revision)
+            ladders = ladders if self.ladder is None else ladders.share(self.ladder)
         return Tools(references=ladders, asking=Asking(prompts=self.prompts))
 
 
@@ -114,16 +118,19 @@ class FigureOptions:
     """The figures that are computed."""
 
     level: list[Level] | None = None
-    "may be repeated (default: per_context; in JSON and -o all)"
+    "may be repeated (default: per_context and pooled; in JSON and -o all)"
     statistic: list[Statistic] | None = None
     "may be repeated (default: spearman; in JSON and -o all)"
+    good_from: float | None = None
+    """the least rating of a good text, for AUC at the level pooled: the probability that a good text scores higher than
+    another, of any context (default: of each attribute the rating that splits its texts most evenly)"""
     against: str | None = None
     "the differences from this method, with intervals; SCORES go by their name"
 
     @property
     def shown_levels(self) -> Sequence[Level]:
         """Those that tables are printed of."""
-        return self.level or ["per_context"]
+        return self.level or ["per_context", "pooled"]
 
     @property
     def shown_statistics(self) -> Sequence[Statistic]:
@@ -139,7 +146,9 @@ class FigureOptions:
         if every_figure:
             levels = self.level or LEVELS
             statistics = self.statistic or STATISTICS
-        return Settings(levels=levels, statistics=statistics, against=self.against or "")
+        if self.good_from is not None and "pooled" not in levels:
+            raise UsageError("--good-from changes nothing without --level pooled. Leave it out, or add that")
+        return Settings(levels=levels, statistics=statistics, against=self.against or "", good_from=self.good_from)
 
 
 def evaluate(
@@ -282,6 +291,8 @@ def _refuse_contradictions(
         raise UsageError(
             "--references does nothing: none of the methods uses ladders. Leave it out, or name one that does"
         )
+    if methods.ladder and not methods.references:
+        raise UsageError(f"--ladder {methods.ladder} names one of --references, and there are none. Name them, too")
     if climbing and not methods.references:
         raise UsageError(f"{', '.join(climbing)} needs ladders. Name them: --references FOLDER")
     if methods.prompts != "default" and not asking:
@@ -323,8 +334,8 @@ def _announce_questions(
     sample = attributes if dry_run else attributes[:1]
     for judge, engine in engines.items():
         asking = [method.method for method in judged.values() if method.judge == judge]
-        counter = engine.plan or QuestionCounter(engine.engine)
-        ask_nothing(asking, ratings, sample, replace(tools, judge=counter))
+        counter = engine.plan or QuestionCounter.replacing(engine.engine)
+        ask_nothing(asking, ratings, sample, replace(tools, judge=counter.front))
         n_an_attribute = counter.n_questions // len(sample)
         engine.announce(counter.scaled_to(n_an_attribute * len(attributes)))
 

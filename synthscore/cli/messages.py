@@ -5,18 +5,20 @@ from __future__ import annotations
 import logging
 import math
 import re
+import shutil
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from ..errors import InputError, Reasons, SynthscoreError
+from ..errors import InputError, Reasons, SynthscoreError, Unasked
 from ..signature import Signature
 
 if TYPE_CHECKING:
@@ -105,6 +107,25 @@ def _cell(value: object) -> str:
 
 
 # ------------------------------------------------------------------------------------------------- stderr
+
+
+@contextmanager
+def held_stdout() -> Iterator[None]:
+    """What is written to stdout inside comes out at the end; nothing of it where questions are unasked."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8", newline="") as held:
+        unasked = False
+        try:
+            with redirect_stdout(held):
+                yield
+        except Unasked:
+            unasked = True
+            raise
+        finally:
+            held.seek(0)
+            if not unasked:
+                shutil.copyfileobj(held, sys.stdout)
+                sys.stdout.flush()
+
 
 MANY = 1000  # questions: before more, what they take is said
 
@@ -268,7 +289,7 @@ class Watched:
         if dry_run:
             from ..store.engine import QuestionCounter
 
-            self.plan = QuestionCounter(engine)
+            self.plan = QuestionCounter.replacing(engine)
 
     @property
     def signature(self) -> Signature:
@@ -284,14 +305,14 @@ class Watched:
         n_judged = sum(question.kind != "text" for question in questions)
         self.n_judged += n_judged
         if self.plan is not None:
-            return self.plan.answer(questions)
+            return self.plan.front.answer(questions)
         expected = max(self.expected or 0, len(questions))
         if not self.announced and expected > MANY and not self.messages.quiet:
             from ..store.engine import QuestionCounter
 
-            plan = QuestionCounter(self.engine)
-            plan.answer(questions)
-            self.announce(plan.scaled_to(expected))
+            plan = QuestionCounter.replacing(self.engine)
+            plan.front.answer(questions)
+            self.announce(plan.scaled_to(expected * plan.n_samples))
         if progress is not None or n_judged < len(questions):  # who writes has a bar of their own
             return self.engine.answer(questions, progress)
         unit = "questions" if questions and questions[0].kind == "labels" else "texts"
@@ -315,7 +336,7 @@ class Watched:
     def cost(self) -> list[str]:
         """What the model was really asked, a line; none where nothing was. With --dry-run, what it would be."""
         if self.plan is not None:
-            return [plan_line(self.plan.scaled_to(self.expected) if self.expected else self.plan)]
+            return [plan_line(self.plan.scaled_to(self.expected * self.plan.n_samples) if self.expected else self.plan)]
         from ..store.engine import stored_engine
 
         stored = stored_engine(self.engine)

@@ -16,7 +16,7 @@ from ..io.formats import list_formats
 from ..io.shards import Shard
 from ..judging.asking import Asking, ProtocolName
 from .costs import command_budget
-from .messages import Messages, UsageError, Watched
+from .messages import Messages, UsageError, Watched, held_stdout
 
 if TYPE_CHECKING:
     from ..engine import Engine, Progress
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ..scoring.method import Method
 
 JUDGE = (
-    "the judge: nano, a hub model, a folder, a GGUF file, [systemone:]http://HOST:PORT/v1#MODEL, anthropic:MODEL, or "
-    "recorded:STORE"
+    "the judge: nano, a hub model, a folder, a GGUF file, [systemone:]http://HOST:PORT/v1#MODEL, anthropic:MODEL, "
+    "recorded:STORE, or batch:NAME"
 )
 
 
@@ -74,6 +74,9 @@ RowsOut = Annotated[
 ]
 MoreRows = Annotated[str | None, Parameter(validator=_rows_file, allow_leading_hyphen=True)]
 """A file that rows are written to, checked before anything is asked."""
+
+FileOut = Annotated[str, Parameter(validator=_no_option)]
+"""A file that is written."""
 
 Output = Annotated[str, Parameter(name=["--output", "-o"], validator=_no_option, allow_leading_hyphen=True)]
 """A file, or a folder."""
@@ -160,6 +163,8 @@ class On:
     references: str | None = None
     "folder or hub id of the ladders, as `synthscore generate` or `synthscore references import` wrote them"
     revision: Revision = None
+    ladder: str | None = None
+    "id of a context whose ladder all texts are compared with, whatever their contexts (docs/shared_ladder.md)"
     task: str | None = None
     "task, or folder with a task.toml (default: that of each row's ladder)"
     attribute: Attributes = None
@@ -170,7 +175,10 @@ class On:
         from ..ladders.references import References
 
         if self.references is not None:
-            return References.load(self.references, revision=self.revision)
+            references = References.load(self.references, revision=self.revision)
+            return references if self.ladder is None else references.share(self.ladder)
+        if self.ladder is not None:
+            raise UsageError(f"--ladder {self.ladder} names one of --references, and there are none. Name them, too")
         if "references" in method.uses:
             raise UsageError(
                 f"{verb} needs --references: folder or hub id of the ladders, as `synthscore generate` or "
@@ -246,9 +254,18 @@ class Opening(Running):
     max_questions: Positive | None = None
     "stop where so many questions were asked now"
 
+    questions_to: FileOut | None = None
+    """file that questions without an answer in the store are written to, for --model batch:NAME; the command then stops
+    with exit code 4 (docs/batches.md)"""
+    questions_format: Literal["openai", "anthropic", "gemini", "vllm"] | None = None
+    "form of that file: of OpenAI and those like it, ... (default: openai)"
+
     @contextmanager
     def open(self, model: str, messages: Messages, *, dry_run: bool = False) -> Iterator[Watched]:
-        """The model of this name, behind the store; it shows its progress. dry_run : it counts, and asks nothing"""
+        """The model of this name, behind the store; it shows its progress. dry_run : it counts, and asks nothing
+
+        raises : Unasked at the end, where questions were written to a file
+        """
         from .. import engines
         from ..engine import capabilities_of
         from ..store.engine import store_of
@@ -258,15 +275,39 @@ class Opening(Running):
             raise UsageError(f"{why}. Leave one out")
         if self.votes > 1 and self.answers == "probabilities":
             raise UsageError(f"--votes {self.votes} changes nothing without --answers words. Leave it out, or add that")
-        engine = engines.open_judge(model, self.store, answers=self.answers, n_votes=self.votes, **self.options)
-        if self.answers == "auto":
-            in_words = capabilities_of(engine).answers == "words"
-            why = "in words, since it reports no log-probabilities" if in_words else "for probabilities"
-            messages.note(f"{model} is asked {why}")
-        self._limit(engine, model)
-        store = store_of(engine)
-        with store if store is not None else nullcontext():
-            yield Watched(engine, messages, dry_run=dry_run)
+        with self._questions(model, dry_run=dry_run) as questions:
+            how = {**self.options, **questions}
+            engine = engines.open_judge(model, self.store, answers=self.answers, n_votes=self.votes, **how)
+            if self.answers == "auto":
+                in_words = capabilities_of(engine).answers == "words"
+                why = "in words, since it reports no log-probabilities" if in_words else "for probabilities"
+                messages.note(f"{model} is asked {why}")
+            self._limit(engine, model)
+            store = store_of(engine)
+            with store if store is not None else nullcontext():
+                yield Watched(engine, messages, dry_run=dry_run)
+
+    @contextmanager
+    def _questions(self, model: str, *, dry_run: bool) -> Iterator[dict[str, Any]]:
+        """What open_engine takes of a model that is asked through files. What is printed meanwhile is lost where it
+        stops for unasked questions."""
+        if not model.startswith("batch:"):
+            for option in ("--questions-to", "--questions-format"):
+                if option in given(self):
+                    raise UsageError(
+                        f"{option} does nothing with --model {model}, which is asked at once. Name batch:NAME, as the "
+                        "service that answers files knows the model, or leave it out"
+                    )
+            yield {}
+            return
+        options: dict[str, Any] = {"wire": self.questions_format} if self.questions_format else {}
+        if self.questions_to is None or dry_run:
+            yield options
+            return
+        from ..engines.batch.write import unasked_to
+
+        with held_stdout(), unasked_to(self.questions_to) as questions:
+            yield {**options, "questions": questions}
 
     def _limit(self, engine: "Engine", model: str) -> None:
         """Count what the engine takes in the budget of this command, which stops it where it is spent."""

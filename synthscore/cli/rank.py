@@ -13,7 +13,7 @@ from ..io.settings import given_options
 from ..io.write import write_rows
 from ..ranking import METHODS, ComparisonSets, Rankings, rank_jury
 from ..ranking import rank as rank_sets
-from ..ranking.methods import DEBIAS, RESAMPLES, STDERR, method_of
+from ..ranking.methods import DEBIAS, RESAMPLES, STDERR, default_method, method_of
 from ..ranking.sets import JUDGE
 from .compare import ComparingOptions
 from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, counted, reasons, spaced, usage
@@ -37,14 +37,15 @@ def rank(
     output: RowsOut = "-",
     by: By = None,
     method: Annotated[
-        str,
+        str | None,
         Parameter(
             group="method",
-            help=f"{', '.join(METHODS)}: docs/ranking.md; options as NAME:OPTION=VALUE: decisions=averaged or per_call "
+            help=f"{', '.join(METHODS)}: docs/ranking.md (default: poe-bt, of answers in words bt); "
+            "options as NAME:OPTION=VALUE: decisions=averaged or per_call "
             "(of hard methods: a pair is won by its mean answer, or each call by itself), prior=all, observed or none "
             "(of bt: pseudo-wins)",
         ),
-    ] = "poe-bt",
+    ] = None,
     debias: Annotated[
         str,
         Parameter(
@@ -90,10 +91,10 @@ def rank(
     Args:
         comparisons: file to rank from; no model is asked
     """
-    method, _, given = method.partition(":")
+    chosen, _, given = (method or "poe-bt").partition(":")
     with usage():
         options = {name: None if value == "none" else value for name, value in given_options(given).items()}
-        method_of(method).check(options, debias=debias, stderr=stderr)
+        method_of(chosen).check(options, debias=debias, stderr=stderr)
     if comparisons is not None:
         if judging != ComparingOptions(attribute=judging.attribute) or candidates is not None or judge != Judges():
             raise UsageError(
@@ -110,18 +111,19 @@ def rank(
     elif by:
         raise UsageError("--by is for --comparisons: of candidates, each context and attribute is ranked by itself")
     else:
-        judging = replace(judging, protocol=judging.protocol or ("compare" if method == "bt-ties" else "choose"))
+        judging = replace(judging, protocol=judging.protocol or ("compare" if chosen == "bt-ties" else "choose"))
         sets, lines = judging.ask(candidates, judge, seed, input, messages)
         if judging.dry_run:
             print(*lines, sep="\n")
             return OK
+    chosen = chosen if method else default_method(sets)
     rank_all = rank_jury if len(sets.judges) > 1 and JUDGE not in (by or ()) else rank_sets
-    rankings = rank_all(sets, method, debias=debias, stderr=stderr, seed=seed, **options)
+    rankings = rank_all(sets, chosen, debias=debias, stderr=stderr, seed=seed, **options)
     rows = list(rankings.to_rows())
     write_rows(rows, output)
-    lines += [*about_bias(rankings), *summary(rankings, method), *jury_lines(rankings.juries)]
+    lines += [*about_bias(rankings), *summary(rankings, chosen), *jury_lines(rankings.juries)]
     messages.note(*lines, signature=str(rankings.signature))
-    for line in unconverged(rankings, method):
+    for line in unconverged(rankings, chosen):
         messages.warn(line)
     statuses = {row["status"] for row in rows}
     if statuses <= {"unscored"}:

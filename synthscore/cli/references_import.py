@@ -16,6 +16,7 @@ def import_(
     task: str | None = None,
     attribute: OneAttribute = None,
     contexts: str | None = None,
+    shared: bool = False,
     input: Input = Input(),
     messages: Messages = Messages(),
 ) -> int:
@@ -38,6 +39,7 @@ def import_(
         task: of the texts; a folder with a task.toml for a task of your own (default: the rows' column task)
         attribute: in which they rise (default: the rows' column attribute)
         contexts: file of contexts, for rows that say context_id alone
+        shared: texts of all contexts are to be compared with these ladders, one an attribute (docs/shared_ladder.md)
     """
     from ..io.contexts import read_contexts
     from ..ladders.handwritten import read_ladders
@@ -46,7 +48,13 @@ def import_(
     held = held_by(output)
     known, errors = read_contexts(contexts, encoding=input.encoding) if contexts else ([], [])
     ladders, left_out = read_ladders(
-        source, task=task, attribute=attribute, contexts=known, encoding=input.encoding, fields=input.fields
+        source,
+        task=task,
+        attribute=attribute,
+        contexts=known,
+        shared=shared,
+        encoding=input.encoding,
+        fields=input.fields,
     )
     why = reasons(map(str, [*errors, *left_out]))
     if not ladders:

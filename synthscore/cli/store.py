@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 from ..errors import StoreError
-from .messages import OK, Messages, UsageError, counted, table
+from .messages import INCOMPLETE, OK, Messages, UsageError, counted, spaced, table
 from .options import Positive, RowsOut
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ For example:
   $ synthscore store show --kind labels --limit 3
   $ synthscore store merge part-1.sqlite part-2.sqlite --store answers.sqlite
   $ synthscore store salvage answers.sqlite -o answers.sqlite.new
+  $ synthscore store add batch_abc_output.jsonl --questions q.jsonl.manifest
 
 Looks at the answers that are kept so that nothing is asked twice. Each action has a --help of its own.
 """
@@ -175,6 +176,52 @@ def salvage(
         n_new = opened.salvage(damaged)
         messages.note(f"{opened.path}: {counted(n_new, 'answer')} of {damaged} came back; others are asked again")
     return OK
+
+
+@store.command(help_epilogue="")
+def add(
+    *answers: str,
+    file: File = None,
+    questions: list[str] | None = None,
+    served_as: str | None = None,
+    tokenizer: str | None = None,
+    messages: Messages = Messages(),
+) -> int:
+    """Answers of a batch service, out of files.
+
+    For example:
+      $ synthscore store add batch_abc_output.jsonl batch_abc_error.jsonl
+      $ synthscore store add results.jsonl --questions q.jsonl.manifest --store answers.sqlite
+
+    Takes files of answers to questions that --questions-to wrote into the store: results and errors as OpenAI (and
+    Azure, Together, Groq, Mistral), vLLM's run-batch, Anthropic or Gemini write them, in any order, also a part of
+    them. Says what became of every line. An answer of another model is refused. What no line answers is unasked: the
+    command that wrote the questions, run again, writes it again. The exit code is 3 where a line gave no answer.
+
+    Args:
+        answers: files of results and of errors
+        questions: manifests, which lie beside the files of questions; may be repeated (default: those beside the
+            answers, and in this folder)
+        served_as: the name by which the replies name the model, where it is another than was asked for
+        tokenizer: of the model, where it lies elsewhere than when the questions were written
+    """
+    from ..engines.batch.add import add_answers
+    from ..store.file import Store
+
+    if not answers:
+        raise UsageError("store add needs files of answers: name them")
+    _require_files("add", *answers, *(questions or ()))
+    folders = dict.fromkeys([*(Path(path).resolve().parent for path in answers), Path.cwd()])
+    found = questions or [str(path) for folder in folders for path in sorted(folder.glob("*.manifest"))]
+    with Store(file) as opened:
+        added = add_answers(opened, answers, found, served_as=served_as, tokenizer=tokenizer)
+        messages.note(
+            *added.why.lines(),
+            added.words,
+            f"{opened.path}: {counted(len(opened), 'answer')}; {spaced(added.n_unasked)} of "
+            f"{counted(added.n_questions, 'question')} still unasked",
+        )
+    return OK if added.complete else INCOMPLETE
 
 
 def _require_files(what: str, *files: str) -> None:

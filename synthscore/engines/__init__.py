@@ -43,12 +43,13 @@ def open_engine(name: str, **options: Any) -> Engine:
     "http://HOST:PORT/v1#MODEL" (a server, or several with commas between; "systemone:http://..." and
     "decisions:http://..." one that decides, asked so), "anthropic:MODEL" (with ANTHROPIC_API_KEY), or
     "recorded:FILE" (a store's answers; "recorded:FILE#PART" where it has several engines: part of a signature),
+    "batch:NAME" (a model that is asked through files alone, by its name there),
     or "KIND:REST", where an installed package has a kind of engine of that name (docs/engines.md).
 
     options : those of the engines' own load (revision, dtype, device, device_map, date, max_tokens, backend,
         exact, thinking), of
-        ServerPool.open (in_flight, retry, method, tokenizer, date, thinking, reasoning_effort, top_k, timeout_s), or of
-        the plug-in
+        ServerPool.open (in_flight, retry, method, tokenizer, date, thinking, reasoning_effort, top_k, timeout_s), of
+        BatchEngine (wire, tokenizer, date, thinking, reasoning_effort, questions), or of the plug-in
     raises : EngineError, when the name means nothing, this kind of model does not take an option, or the model cannot
         be loaded
     """
@@ -62,6 +63,10 @@ def open_engine(name: str, **options: Any) -> Engine:
         from ..store.engine import RecordedEngine
 
         return RecordedEngine(rest)
+    if kind == "batch":
+        from .batch.engine import BatchEngine
+
+        return BatchEngine(rest, **options)
     from .servers.decisions import WIRES
     from .servers.pool import ServerPool
 
@@ -122,7 +127,7 @@ def _open_plugin(name: str, kind: str, rest: str, options: Mapping[str, Any], *,
     """By a callable of an installed package: (rest, **options) -> Engine. wires : for the error where there is none"""
     plugins = load_plugins(PLUGINS)
     if kind not in plugins:
-        forms = ", ".join(["recorded:FILE", "http://...", *(f"{wire}:http://..." for wire in wires)])
+        forms = ", ".join(["recorded:FILE", "batch:NAME", "http://...", *(f"{wire}:http://..." for wire in wires)])
         installed = ", ".join(sorted(plugins)) or "none"
         raise EngineError(
             f"cannot open {name!r}: expected {forms}, or a kind of engine that an installed package adds "

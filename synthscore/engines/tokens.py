@@ -146,6 +146,10 @@ class PromptTokenizer:
         """The text of generated tokens, without special tokens."""
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
 
+    def spell(self, token: int) -> str:
+        """The text of one token."""
+        return str(self.tokenizer.decode([token]))
+
     def label_forms(self, prompt: Prompt, labels: Sequence[str], ids: Sequence[int] | None = None) -> LabelForms:
         """The token sequences of each label behind this prompt.
 

@@ -27,7 +27,7 @@ from ..engine import (
     Sampling,
     capabilities_of,
 )
-from ..errors import EngineError, require_kind, unusable
+from ..errors import EngineError, Postponed, require_kind, unusable
 from ..signature import Signature, text_hash
 
 SHORT, LONG = 64, 4096
@@ -109,7 +109,10 @@ def sample_seed(question: Question, number: int) -> int:
 
 
 def count_votes(labels: Sequence[str], samples: Sequence[Answer]) -> LabelAnswer | EngineError:
-    """What the samples of one question say together; an EngineError where more than a third of them failed."""
+    """What the samples of one question say together; an EngineError where more than a third of them failed, Postponed
+    where some are."""
+    if any(isinstance(sample, Postponed) for sample in samples):
+        return Postponed()
     votes: Counter[str] = Counter()
     failures: list[str] = []
     for sample in samples:

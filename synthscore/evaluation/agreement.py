@@ -1,13 +1,15 @@
 """Scores + human ratings -> how far they agree: inside contexts, over all texts, or over systems.
 
 `per_context`: a correlation inside each context, and the plain mean of these. `pooled`: one correlation over all texts.
-`system`: one correlation over the means of systems. What papers call them: docs/evaluation.md.
+`system`: one correlation over the means of systems. What papers call them: docs/evaluation.md. Over all texts there is
+also AUC: how well a threshold on the scores, the same in every context, can tell the good texts from the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -15,21 +17,22 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..types import BoolArray, FloatArray, IntArray
-from .correlation import STATISTICS, Statistic, correlation
-from .intervals import index, p_value, spread
+from .correlation import STATISTICS, Statistic, auc, correlation
+from .intervals import LEVEL, index, p_value, spread
 
 Level = Literal["per_context", "pooled", "system"]
 LEVELS: tuple[Level, ...] = ("per_context", "pooled", "system")
 
 LEAST_TEXTS = 2
+_TOLERANCE = 1e-9  # of a rating, which may be a mean
 LEAST_SYSTEMS = 3  # two points correlate with 1 or -1, whatever they are
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """A correlation with people's ratings.
+    """A correlation with people's ratings; or an AUC.
 
-    value : in [-1, 1]; NaN where there is none, and `note` says why
+    value : in [-1, 1], of an AUC in [0, 1]; NaN where there is none, and `note` says why
     low, high, stderr : 95 % interval and standard error over contexts (intervals.spread); None and NaN where fewer than
         two contexts take part, or value is NaN
     n : texts that it rests on; at the level `system`, systems
@@ -94,17 +97,32 @@ def agreement(
     *,
     level: Level = "per_context",
     statistic: Statistic = "spearman",
+    good_from: float | None = None,
+    confidence: float = LEVEL,
 ) -> Agreement:
-    """Correlation of scores with people's ratings.
+    """Correlation of scores with people's ratings; or, with good_from, the AUC.
 
     It is undefined where one side is constant. Where all ratings are equal nobody could be right, and the context is
     skipped. Where all scores are equal the method cannot tell texts apart, and the correlation counts 0.
 
     values, human : shape (n,); NaN or None for an unscored or unrated text, which is left out and counted
     contexts, systems : length n; what each text was written for, and by which system (for the level `system`)
+    good_from : texts that people rate so or higher are good; the figure is then the probability that a good text has a
+        higher score than another, of any context (level `pooled`), whatever the statistic
+    confidence : of the interval
     raises : InputError for an infinite score or rating, columns of different length, an unknown name
     """
-    return measure(values, human, contexts, systems, level=level, statistic=statistic).agreement
+    found = measure(
+        values,
+        human,
+        contexts,
+        systems,
+        level=level,
+        statistic=statistic,
+        good_from=good_from,
+        confidence=confidence,
+    )
+    return found.agreement
 
 
 def difference(
@@ -116,6 +134,8 @@ def difference(
     *,
     level: Level = "per_context",
     statistic: Statistic = "spearman",
+    good_from: float | None = None,
+    confidence: float = LEVEL,
 ) -> Difference:
     """Agreement of one method minus that of another, over the texts that both score; arguments as for agreement()."""
     one = np.asarray(one, dtype=np.float64)
@@ -125,12 +145,9 @@ def difference(
 
     scored_by_both = ~np.isnan(one) & ~np.isnan(other)
     scored_by_one_only = np.isnan(one) != np.isnan(other)
-    first, first_without = measure(
-        np.where(scored_by_both, one, np.nan), human, contexts, systems, level=level, statistic=statistic
-    )
-    second, second_without = measure(
-        np.where(scored_by_both, other, np.nan), human, contexts, systems, level=level, statistic=statistic
-    )
+    compare = partial(measure, level=level, statistic=statistic, good_from=good_from)
+    first, first_without = compare(np.where(scored_by_both, one, np.nan), human, contexts, systems)
+    second, second_without = compare(np.where(scored_by_both, other, np.nan), human, contexts, systems)
     note = ""
     if np.isnan(first.value):
         note = first.note
@@ -138,7 +155,8 @@ def difference(
         note = second.note
     value = first.value - second.value
     n_contexts = min(first.n_contexts, second.n_contexts)
-    interval = spread(value, first_without - second_without, ends=(-2.0, 2.0), note=note)
+    ends = (-2.0, 2.0) if good_from is None else (-1.0, 1.0)
+    interval = spread(value, first_without - second_without, ends=ends, note=note, confidence=confidence)
     p = None
     if interval.low is not None:
         p = p_value(value, interval.stderr, n_contexts)
@@ -161,8 +179,10 @@ def measure(
     systems: Sequence[str] | None,
     *,
     level: Level,
-    statistic: Statistic,
+    statistic: Statistic = "spearman",
     of_equal_ratings: float = np.nan,
+    good_from: float | None = None,
+    confidence: float = LEVEL,
 ) -> LeaveOneOut:
     """What agreement() says, and its value with each context left out. Arguments and errors as there.
 
@@ -171,13 +191,27 @@ def measure(
     check_names(level=[level], statistic=[statistic])
     if systems is None and level == "system":
         raise InputError("systems is None, expected the system of each text: the level is 'system'. Give them")
+    if good_from is not None and level != "pooled":
+        raise InputError(f"level is {level!r}, expected 'pooled': good texts are told from others over all contexts")
     pairs = _pair(values, human, contexts, systems)
-    if level == "per_context":
-        estimate = _mean_over_contexts(pairs, statistic, of_equal_ratings)
+    if good_from is not None:
+        relate = partial(_tell_good, good_from=good_from)
+        why = "all ratings are equal" if np.isnan(good_from) else f"all ratings are {good_from:g} or more, or none is"
+        estimate = _over_all_contexts(pairs, relate, why, by_system=False)
     else:
-        estimate = _over_all_contexts(pairs, statistic, of_equal_ratings, by_system=level == "system")
+        relate = partial(_correlate, statistic=statistic, of_equal_ratings=of_equal_ratings)
+        if level == "per_context":
+            estimate = _mean_over_contexts(pairs, relate)
+        else:
+            estimate = _over_all_contexts(pairs, relate, "all ratings are equal", by_system=level == "system")
     undefined = bool(np.isnan(estimate.value))
-    interval = spread(estimate.value, estimate.without, note=estimate.why_undefined if undefined else "")
+    interval = spread(
+        estimate.value,
+        estimate.without,
+        ends=(-1.0, 1.0) if good_from is None else (0.0, 1.0),
+        note=estimate.why_undefined if undefined else "",
+        confidence=confidence,
+    )
     figure = Agreement(
         value=estimate.value,
         low=interval.low,
@@ -271,6 +305,14 @@ class _Estimate:
     why_undefined: str
 
 
+Relate = Callable[[FloatArray, FloatArray], tuple[float, bool]]
+"""Of scores and ratings the figure, NaN where it is undefined, and whether one side is constant."""
+
+
+def _tell_good(values: FloatArray, human: FloatArray, good_from: float) -> tuple[float, bool]:
+    return auc(values, human >= good_from - _TOLERANCE), bool(np.ptp(values) == 0)
+
+
 def _correlate(
     values: FloatArray, human: FloatArray, statistic: Statistic, of_equal_ratings: float
 ) -> tuple[float, bool]:
@@ -282,7 +324,7 @@ def _correlate(
     return correlation(values, human, statistic), False
 
 
-def _mean_over_contexts(pairs: _Pairs, statistic: Statistic, of_equal_ratings: float) -> _Estimate:
+def _mean_over_contexts(pairs: _Pairs, relate: Relate) -> _Estimate:
     """The mean of the correlations r_c inside each of m contexts that have one.
 
     value = 1/m sum r_c,    value without c = (sum r - r_c) / (m - 1)
@@ -293,7 +335,7 @@ def _mean_over_contexts(pairs: _Pairs, statistic: Statistic, of_equal_ratings: f
     texts_by_context = np.split(np.argsort(pairs.context, kind="stable"), np.cumsum(sizes)[:-1])
     for context in np.flatnonzero(sizes >= LEAST_TEXTS):
         texts = texts_by_context[context]
-        r[context], constant[context] = _correlate(pairs.values[texts], pairs.human[texts], statistic, of_equal_ratings)
+        r[context], constant[context] = relate(pairs.values[texts], pairs.human[texts])
     used = ~np.isnan(r)
     m = int(used.sum())
     value, without = np.nan, np.full(pairs.n_contexts, np.nan)
@@ -314,8 +356,8 @@ def _mean_over_contexts(pairs: _Pairs, statistic: Statistic, of_equal_ratings: f
     )
 
 
-def _over_all_contexts(pairs: _Pairs, statistic: Statistic, of_equal_ratings: float, *, by_system: bool) -> _Estimate:
-    """One correlation over all texts, or over the means of systems; and over what remains without each context."""
+def _over_all_contexts(pairs: _Pairs, relate: Relate, why_undefined: str, *, by_system: bool) -> _Estimate:
+    """One figure over all texts, or over the means of systems; and over what remains without each context."""
     if by_system:
         n, least = len(np.unique(pairs.system)), LEAST_SYSTEMS
         why_too_few = f"{n} systems with texts that have both, expected {least} or more"
@@ -330,7 +372,7 @@ def _over_all_contexts(pairs: _Pairs, statistic: Statistic, of_equal_ratings: fl
             human = _means(human, pairs.system[texts])
         if len(values) < least:
             return np.nan, False
-        return _correlate(values, human, statistic, of_equal_ratings)
+        return relate(values, human)
 
     value, constant = correlate(np.ones(len(pairs.values), dtype=bool))
     taking_part = np.unique(pairs.context)
@@ -344,7 +386,7 @@ def _over_all_contexts(pairs: _Pairs, statistic: Statistic, of_equal_ratings: fl
         n=n,
         n_contexts=len(taking_part),
         n_constant=int(constant),
-        why_undefined="all ratings are equal" if n >= least else why_too_few,
+        why_undefined=why_undefined if n >= least else why_too_few,
     )
 
 
@@ -363,6 +405,21 @@ def _means(values: FloatArray, group: IntArray) -> FloatArray:
     largest = np.abs(means).max(initial=0.0)
     unit = 10.0 ** np.floor(np.log10(largest)) if largest > 0 else 1.0
     return np.asarray(np.round(means / unit, 12), dtype=np.float64)
+
+
+def even_split(human: npt.ArrayLike) -> float:
+    """The rating that splits texts most evenly into those that reach it and those that do not; NaN where all ratings
+    are equal. It depends on ratings alone, so that it is the same for every method.
+
+    human : shape (n,); NaN for an unrated text
+    """
+    ratings = np.asarray(human, dtype=np.float64)
+    ratings = ratings[~np.isnan(ratings)]
+    if not len(ratings) or not np.ptp(ratings):
+        return float("nan")
+    above_least = np.unique(ratings)[1:]
+    shares = (ratings[None, :] >= above_least[:, None]).mean(axis=1)
+    return float(above_least[np.abs(shares - 0.5).argmin()])
 
 
 # ------------------------------------------------------------------------------------------------- checks

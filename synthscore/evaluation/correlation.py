@@ -45,6 +45,24 @@ def correlation(values: npt.ArrayLike, human: npt.ArrayLike, statistic: Statisti
     return float(np.clip(r, -1.0, 1.0))  # rounding alone leads out of it
 
 
+def auc(values: npt.ArrayLike, good: npt.ArrayLike) -> float:
+    """The probability that a good text has a higher value than a bad one, half for equal values; NaN where all texts
+    are good, or none is.
+
+        (sum of the ranks of the good - g (g + 1) / 2) / (g b),    g good texts, b bad ones
+
+    values : shape (n,). good : bool, shape (n,)
+    source : Mann and Whitney (1947)
+    """
+    is_good = np.asarray(good, dtype=bool)
+    n_good = int(is_good.sum())
+    n_bad = len(is_good) - n_good
+    if not n_good or not n_bad:
+        return float("nan")
+    ranks = _ranks(np.asarray(values, dtype=np.float64))
+    return float((ranks[is_good].sum() - n_good * (n_good + 1) / 2) / (n_good * n_bad))
+
+
 def _signs(values: FloatArray) -> FloatArray:
     """For each pair of numbers whether the first is above (1), below (-1) or equal (0), shape (n, n)."""
     return np.asarray(np.sign(np.subtract.outer(values, values)), dtype=np.float64)

@@ -66,6 +66,7 @@ def spread(
     ends: tuple[float, float] = (-1.0, 1.0),
     note: str = "",
     degrees_of_freedom: int | None = None,
+    confidence: float = LEVEL,
 ) -> Spread:
     """The standard error and the interval of a figure, from its values with each context left out.
 
@@ -85,6 +86,7 @@ def spread(
     ends : the least and the greatest value that the figure can have
     note : why there is no value; then there is no interval either
     degrees_of_freedom : of Student's t (default: the contexts that take part, less one)
+    confidence : of the interval
     source : Efron and Tibshirani (1993), chapter 11; Fisher (1915) for the scale; benchmarks/few_contexts.py
     """
     known = without[~np.isnan(without)]
@@ -109,7 +111,7 @@ def spread(
 
     if degrees_of_freedom is None:
         degrees_of_freedom = n - 1
-    t = stdtrit(degrees_of_freedom, (1 + LEVEL) / 2)
+    t = stdtrit(degrees_of_freedom, (1 + confidence) / 2)
     reach = t * stderr / half_width / (1 - u * u)
     z = np.arctanh(u) + np.array([-reach, reach])
     low, high = (ends[0] + half_width * (1 + np.tanh(z))).tolist()

@@ -135,7 +135,12 @@ class Ratings:
 
     def limited(self, limit: int | None) -> Ratings:
         """Those of so many contexts (io.contexts.some_contexts); left_out says how many others there are."""
-        taken, n_contexts = some_contexts(self.context_ids, limit), len(set(self.context_ids))
+        return self.of_contexts(some_contexts(self.context_ids, limit), f"--limit {limit}")
+
+    def of_contexts(self, ids: Iterable[str], why: str) -> Ratings:
+        """Those of these contexts; left_out says how many others there are, and why they are left out."""
+        n_contexts = len(set(self.context_ids))
+        taken = set(ids).intersection(self.context_ids)
         if len(taken) == n_contexts:
             return self
         return replace(
@@ -143,7 +148,7 @@ class Ratings:
             texts=tuple(text for text in self.texts if text.context_id in taken),
             contexts={name: context for name, context in self.contexts.items() if name in taken},
             source=f"{self.source}, {len(taken)} of {n_contexts} contexts",
-            left_out=(*self.left_out, f"{n_contexts - len(taken)} of {n_contexts} contexts: --limit {limit}"),
+            left_out=(*self.left_out, f"{n_contexts - len(taken)} of {n_contexts} contexts: {why}"),
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -18,7 +18,8 @@ from ..io.fields import parse_json
 from ..io.scores import Scores, score_row
 from ..io.write import plain, write_rows, write_whole
 from ..signature import text_hash
-from .agreement import LEVELS, Agreement, Difference, Level, check_names
+from ..types import FloatArray
+from .agreement import LEVELS, Agreement, Difference, Level, check_names, even_split
 from .correlation import STATISTICS, Statistic
 from .people import Reliability
 from .ratings import Ratings
@@ -29,8 +30,12 @@ FILE = "evaluation.json"
 """What a run's folder holds figures in."""
 
 
+AUC = "auc"
+"""As a statistic, at the level `pooled`: how well the scores tell good texts from others (Settings.good_from)."""
+
+
 class FigureKey(NamedTuple):
-    """Which figure: the agreement of which method, on which attribute, at which level, by which statistic."""
+    """Which figure: the agreement of which method, on which attribute, at which level, by which statistic, or AUC."""
 
     method: str
     attribute: str
@@ -43,12 +48,15 @@ class Settings:
     """Which figures are computed, and how.
 
     against : the method that all others are contrasted with; "" for none
+    good_from : the least rating of a good text, for AUC at the level `pooled`; None: of each attribute the one that
+        splits its texts most evenly (agreement.even_split)
     raises : InputError for a level or statistic that is not there
     """
 
     levels: Sequence[Level] = LEVELS
     statistics: Sequence[Statistic] = STATISTICS
     against: str = ""
+    good_from: float | None = None
 
     def __post_init__(self) -> None:
         check_names(level=self.levels, statistic=self.statistics)
@@ -57,6 +65,13 @@ class Settings:
     def kinds(self) -> list[tuple[Level, Statistic]]:
         """Each level with each statistic."""
         return list(product(self.levels, self.statistics))
+
+    def good_from_of(self, human: FloatArray) -> float | None:
+        """Of an attribute's ratings, the least of a good text; None where there is none, or AUC is not computed."""
+        if "pooled" not in self.levels:
+            return None
+        chosen = even_split(human) if self.good_from is None else self.good_from
+        return None if np.isnan(chosen) else chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +97,7 @@ class Evaluation:
     contrasts : which figure -> how much better the method agrees with people than settings.against does
     people : (attribute, level, statistic) -> how far people agree with each other; without those of whom only the mean
         is known
+    good_from : attribute -> the rating from which on texts count as good
     left_out : what was left out before anything was measured; one line a reason, with a count
     """
 
@@ -92,6 +108,7 @@ class Evaluation:
     means: Mapping[tuple[str, str, str], Mean] = field(default_factory=dict)
     contrasts: Mapping[FigureKey, Difference] = field(default_factory=dict)
     people: Mapping[tuple[str, str, str], Reliability] = field(default_factory=dict)
+    good_from: Mapping[str, float] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
 
     @property
@@ -155,6 +172,7 @@ class Evaluation:
             means={key: _restored(Mean, figure) for key, figure in _leaves(means, 3)},
             contrasts=contrasts,
             people={key: _restored(Reliability, figure) for key, figure in _leaves(content["people"], 3)},
+            good_from=content.get("good_from", {}),
             left_out=tuple(content["left_out"]),
         )
 
@@ -182,6 +200,7 @@ class Evaluation:
                 "n_systems": len(set(self.ratings.systems) - {""}),
             },
             "settings": plain(asdict(self.settings)),
+            "good_from": dict(self.good_from),
             "left_out": list(self.left_out),
         }
 

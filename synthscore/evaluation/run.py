@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -19,7 +18,7 @@ from .intervals import holm, mean_without, spread
 from .methods.base import SetMethod
 from .people import Reliability, reliability
 from .ratings import Ratings
-from .result import Evaluation, FigureKey, Mean, Settings
+from .result import AUC, Evaluation, FigureKey, Mean, Settings
 
 CANNOT = (MethodError, TaskError, LadderError, TemplateError, LabelError)
 """Errors that leave a method without any score on an attribute, while the others go on."""
@@ -106,22 +105,30 @@ def _with_figures(
     means: dict[tuple[str, str, str], Mean] = {}
     contrasts: dict[FigureKey, Difference] = {}
     people: dict[tuple[str, str, str], Reliability] = {}
-    for level, statistic in settings.kinds:
-        compare = partial(measure, level=level, statistic=statistic)
-        contrast = partial(difference, level=level, statistic=statistic)
+    good_from = {attribute: found for attribute in attributes if (found := settings.good_from_of(human[attribute]))}
+    across = [("pooled", AUC)] if good_from else []
+    for level, statistic in (*settings.kinds, *across):
+        how: dict[str, dict[str, Any]] = {
+            attribute: {"level": level}
+            | ({"good_from": good_from.get(attribute, np.nan)} if statistic == AUC else {"statistic": statistic})
+            for attribute in attributes
+        }
         for method in methods:
-            parts = [compare(values[method, attribute], human[attribute], *names) for attribute in attributes]
+            parts = [
+                measure(values[method, attribute], human[attribute], *names, **how[attribute])
+                for attribute in attributes
+            ]
             for attribute, part in zip(attributes, parts, strict=True):
                 agreements[FigureKey(method, attribute, level, statistic)] = part.agreement
-            means[method, level, statistic] = _mean_over_attributes(parts)
+            means[method, level, statistic] = _mean_over_attributes(parts, statistic)
         differences = {}
         for method, attribute in product(others, attributes):
             one, other = values[method, attribute], values[settings.against, attribute]
             key = FigureKey(method, attribute, level, statistic)
-            differences[key] = contrast(one, other, human[attribute], *names)
+            differences[key] = difference(one, other, human[attribute], *names, **how[attribute])
         contrasts |= _correct(differences)
-        for attribute in rated_by_several:
-            people[attribute, level, statistic] = reliability(ratings, attribute, level=level, statistic=statistic)
+        for attribute in rated_by_several if statistic != AUC else ():
+            people[attribute, level, statistic] = reliability(ratings, attribute, **how[attribute])
     return Evaluation(
         ratings=ratings,
         scores=scores,
@@ -130,15 +137,17 @@ def _with_figures(
         means=means,
         contrasts=contrasts,
         people=people,
+        good_from=good_from,
         left_out=left_out,
     )
 
 
-def _mean_over_attributes(parts: Sequence[LeaveOneOut]) -> Mean:
+def _mean_over_attributes(parts: Sequence[LeaveOneOut], statistic: str) -> Mean:
     values = [part.agreement.value for part in parts]
     mean = float(np.mean(values))
     without = mean_without(values, [part.without for part in parts])
-    interval = spread(mean, without, note="an attribute has none" if np.isnan(mean) else "")
+    ends = (0.0, 1.0) if statistic == AUC else (-1.0, 1.0)
+    interval = spread(mean, without, ends, note="an attribute has none" if np.isnan(mean) else "")
     return Mean(value=mean, low=interval.low, high=interval.high)
 
 

@@ -22,14 +22,16 @@ def score(
     store: str | None = None,
     deadline_s: float | None = None,
     context_key: str = "context_id",
+    ladder: str | None = None,
 ) -> Scorer:
     """Scores of completions; those that cannot be scored are unscored, with the reason, and no metric counts them.
 
-    references ... deadline_s : as of Mount. model : the judge's
+    references ... deadline_s, ladder : as of Mount. model : the judge's
     context_key : in the metadata of a sample, the id of its context; without it, the sample's input is the context
     """
     mount = Mount(
         references=references,
+        ladder=ladder,
         model=model,
         attribute=attribute,
         task=task,

@@ -47,6 +47,7 @@ class Mount:
     """What a scorer is made of. Equal ones share it, and the calls of the judge.
 
     references, model, store : a folder or hub id; as of open_engine; a file of answers, "none", or None: in your cache
+    ladder : id of a context whose ladder texts of all contexts are compared with
     task, attribute : may be left out where the references hold one
     scale : a file of scales: then scores are anchored, each with its error
     method : as of Scorer: "place", "g-eval:samples=20", ...; one that needs no ladders needs no references
@@ -54,6 +55,7 @@ class Mount:
     """
 
     references: str | None = None
+    ladder: str | None = None
     model: str = "nano"
     attribute: str | None = None
     task: str | None = None
@@ -92,7 +94,7 @@ class Mount:
                 judge = open_judge(self.model, self.store)
                 asking = Asking(both_orders=self.both_orders)
                 _LOADED[made_of] = Scorer(
-                    self.references,
+                    self._ladders,
                     judge,
                     task=self.task,
                     attribute=self.attribute,
@@ -101,6 +103,16 @@ class Mount:
                     method=self.method,
                 )
             return _LOADED[made_of]
+
+    @property
+    def _ladders(self) -> References | None:
+        """raises : ReferencesError; InputError, LadderError for a ladder that there is not"""
+        if self.references is None:
+            if self.ladder is not None:
+                raise unusable("ladder", self.ladder, "with references", "Say where the ladders are")
+            return None
+        references = References.load(self.references)
+        return references if self.ladder is None else references.share(self.ladder)
 
     @property
     def signature(self) -> str:
@@ -115,7 +127,7 @@ class Mount:
             source = Source.of(model)
             model = f"{model}@{source.hash()}" if os.path.exists(source.place) else model
         scale = "" if self.scale is None else "".join(each.hash for each in Scales.load(self.scale))
-        ladders = "" if self.references is None else References.load(self.references).hash
+        ladders = "" if self._ladders is None else self._ladders.hash
         return text_hash(__version__, repr(self), ladders, model, scale)
 
     def scores(self, rows: Sequence[Mapping[str, Any]]) -> list[Score]:

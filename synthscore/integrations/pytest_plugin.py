@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _OPTIONS = {
     "references": "folder or hub id of the ladders that assert_score scores texts on",
+    "ladder": "id of a context whose ladder texts of all contexts are compared with",
     "model": "the judge (default: nano)",
     "task": "where the references hold several",
     "store": "file that keeps the judge's answers, so that a test of an unchanged text asks nothing; none: nowhere",
@@ -72,7 +73,8 @@ def assert_score(request: pytest.FixtureRequest) -> Callable[..., Score]:
 def _lost(mount: Any, score: Score) -> str:
     """The worst rung that the text lost to, and what that says."""
     scorer = mount.scorer
-    ladder = scorer.references.find(score.context_id, scorer.attribute, scorer.task.name)
+    shared = scorer.references.shared(scorer.task.name, scorer.attribute)
+    ladder = shared or scorer.references.find(score.context_id, scorer.attribute, scorer.task.name)
     lost = [verdict for verdict in score.verdicts if verdict.worse > max(verdict.better, verdict.similar)]
     if not lost:
         return f"it lost to no rung of {ladder.n_rungs} clearly"

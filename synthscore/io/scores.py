@@ -4,7 +4,8 @@ id, context_id, attribute             which text, and on what it was judged
 score, stderr, low, high              null where there is none
 n_comparisons, status, reason
 raw, unit, label_mass, ...            the scoring's own further numbers (Score.details)
-verdicts                              if asked for: lists [level, swapped (1 or 0), better, worse, similar]
+verdicts                              if asked for: lists [level, swapped (1 or 0), better, worse, similar], and of
+                                      sampled answers their number behind it
 signature
 """
 
@@ -114,8 +115,13 @@ def score_row(score: Score, signature: Signature, *, verdicts: bool = False) -> 
         raise InputError(f"score {score.id!r}: details {clash} have the names of columns. Rename them", value=clash)
     row |= dict(score.details)
     if verdicts:
-        row["verdicts"] = [[v.level, int(v.swapped), v.better, v.worse, v.similar] for v in score.verdicts]
+        row["verdicts"] = [_verdict_list(verdict) for verdict in score.verdicts]
     return {name: plain(value) for name, value in row.items()} | {"signature": str(signature)}
+
+
+def _verdict_list(verdict: Verdict) -> list[float]:
+    numbers = [verdict.level, int(verdict.swapped), verdict.better, verdict.worse, verdict.similar]
+    return numbers if verdict.n_samples is None else [*numbers, verdict.n_samples]
 
 
 def one_scale(name: str, signatures: Iterable[Signature]) -> str:
@@ -184,12 +190,21 @@ def _verdicts(row: Row) -> tuple[Verdict, ...]:
     found = row.values.get("verdicts") or ()
     try:
         verdicts = tuple(
-            Verdict(int(level), bool(swapped), *map(float, probs)) for level, swapped, *probs in read_list(found)
+            Verdict(int(level), bool(swapped), float(better), float(worse), float(similar), *map(int, n_samples))
+            for level, swapped, better, worse, similar, *n_samples in read_list(found)
         )
-        if all(v.level >= 1 and all(0 <= p <= 1 + 1e-6 for p in (v.better, v.worse, v.similar)) for v in verdicts):
+        if all(
+            v.level >= 1
+            and all(0 <= p <= 1 + 1e-6 for p in (v.better, v.worse, v.similar))
+            and (v.n_samples is None or v.n_samples >= 1)
+            for v in verdicts
+        ):
             return verdicts
     except (ValueError, TypeError, OverflowError):
         pass
-    seen = f"verdicts is {shorten(found)}, expected lists [level, swapped, better, worse, similar], levels from 1 and "
+    seen = (
+        f"verdicts is {shorten(found)}, expected lists [level, swapped, better, worse, similar], levels from 1, maybe "
+        "the number of samples behind them, and "
+    )
     remedy = "Give rows as `synthscore score --verdicts` wrote them"
     raise row_error(row, "verdicts", found, f"{seen}probabilities", remedy)

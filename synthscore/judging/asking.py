@@ -31,7 +31,7 @@ from ..engine import (
     capabilities_of,
     stacked,
 )
-from ..errors import EngineError, unusable
+from ..errors import EngineError, Postponed, unusable
 from ..signature import Signature
 from ..types import BoolArray, Context, FloatArray, IntArray
 from ..usage import Usage
@@ -260,6 +260,12 @@ class Inquiry:
     @property
     def _asked(self) -> BoolArray:
         return np.array([answer is not _NOT_ASKED for answer in self._answers], dtype=bool)
+
+    def postponed(self, pair: IntArray) -> BoolArray:
+        """Whether an answer about any of these pairs will come later, shape (n,)."""
+        rows = range(0, len(self._answers), len(self.pairs))
+        late = [any(isinstance(self._answers[row + index], Postponed) for row in rows) for index in pair.tolist()]
+        return np.array(late, dtype=bool)
 
     def ask_all(self, progress: Progress | None = None) -> None:
         """Every question about every pair, in its orders one after another: they share a context."""

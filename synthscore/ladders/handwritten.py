@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ..errors import InputError, LadderError, SynthscoreError, TaskError
@@ -42,12 +43,14 @@ def read_ladders(
     task: str | None = None,
     attribute: str | None = None,
     contexts: Sequence[Context] = (),
+    shared: bool = False,
     encoding: str = "utf-8",
     fields: Mapping[str, str] | None = None,
 ) -> tuple[list[Ladder], list[SynthscoreError]]:
     """The ladders that rows or a folder hold, and why rows and ladders are left out.
 
     task, attribute : instead of what the rows say in columns of these names. contexts : of rows without their own
+    shared : as Ladder's, of all of them
     raises : InputError for a source that cannot be read at all; TaskError for an unknown task or attribute
     """
     if task and (held := load_task(task)) and attribute:
@@ -82,7 +85,7 @@ def read_ladders(
     ladders = []
     for key, found in texts.items():
         try:
-            ladders.append(_ladder(key, found, known.get(key[1])))
+            ladders.append(replace(_ladder(key, found, known.get(key[1])), shared=shared))
         except (LadderError, TaskError) as error:
             left_out.append(error)
     return ladders, left_out

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..engine import Engine, Generation, Progress, Prompt, Question, Sampling, ask_engine
-from ..errors import unusable
+from ..errors import Postponed, unusable
 from ..judging.templates import Templates
 from ..signature import text_hash
 from ..types import Rung, Task
@@ -48,7 +48,9 @@ class PromptedWriter:
         self.engine, self.templates, self.sampling = engine, templates, sampling
         self.seed, self.max_attempts = seed, max_attempts
 
-    def write(self, task: Task, jobs: Sequence[Job], progress: Progress | None = None) -> list[Rung | Fault]:
+    def write(
+        self, task: Task, jobs: Sequence[Job], progress: Progress | None = None
+    ) -> list[Rung | Fault | Postponed]:
         sampling = self.sampling or Sampling(max_new_tokens=task.max_new_tokens)
         prompts = self._prompts(task, jobs, sampling)
         asked = [
@@ -57,9 +59,12 @@ class PromptedWriter:
         ]
         taken = {(job.context.id, job.attribute.name): list(job.others) for job in jobs}
         limit = self.max_attempts if sampling.temperature > 0 else 1
-        rungs: list[Rung | Fault] = []
+        rungs: list[Rung | Fault | Postponed] = []
         rows = ask_engine(self.engine, asked, progress).rows
         for job, (_, made_from), question, row in zip(jobs, prompts, asked, rows, strict=True):
+            if isinstance(row, Postponed):
+                rungs.append(row)
+                continue
             provenance = made_from | {"sampling_seed": question.seed, "attempt": job.attempt}
             if not isinstance(row, Generation):
                 rungs.append(job.failed(str(row) or type(row).__name__, provenance))

@@ -7,12 +7,14 @@ A release is a folder that `datasets.load_dataset` reads too: ladders.parquet, R
 from __future__ import annotations
 
 import os
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from ..errors import LadderError, ReferencesError, require_kind
 from ..io.fields import shorten
 from ..io.write import replacing, write_whole
 from ..judging.templates import load_task
-from ..signature import texts_hash
+from ..signature import text_hash, texts_hash
 from ..types import Ladder, context_key, grouped
 from .card import card_text
 from .release import DATA, FORMAT, Key, ladder_rows, write_table
@@ -64,6 +66,7 @@ class References:
                     source=source,
                 )
             self._index[key] = ladder
+        self._by_hash: dict[tuple[str, str], list[tuple[str, Key]]] = {}  # of `foreign`, once they are asked for
 
     def __len__(self) -> int:
         return len(self._index)
@@ -178,6 +181,68 @@ class References:
         else:
             return ladders[0]
         raise LadderError(message, attribute=attribute, task=task)
+
+    def share(self, context_id: str) -> References:
+        """With the ladders of this context as those that texts of all contexts are compared with; of their tasks and
+        attributes alone. The other ladders stay, for their contexts.
+
+        raises : LadderError, which names the nearest that there are
+        """
+        questions = {(task, attribute) for task, name, attribute in self._index if name == context_id}
+        if not questions:
+            message = (
+                f"there is no ladder of context {context_id!r} in {self.source}: {self._describe_nearest(context_id)}"
+            )
+            raise LadderError(f"{message}. Name one of its contexts", context_id=context_id)
+        ladders = (
+            replace(ladder, shared=name == context_id)
+            for (task, name, attribute), ladder in self._index.items()
+            if (task, attribute) in questions
+        )
+        return References(ladders, self.source)
+
+    def shared(self, task: str, attribute: str) -> Ladder | None:
+        """The ladder that texts of all contexts are compared with; None where texts have ladders of their own.
+
+        raises : LadderError where there are several; ReferencesError as `find`
+        """
+        keys = self._shared_keys.get((task, attribute), ())
+        if len(keys) > 1:
+            names = ", ".join(context_id for _, context_id, _ in keys)
+            raise LadderError(
+                f"{self.source} holds {len(keys)} shared ladders for {task}/{attribute}, of the contexts {names}. Say "
+                "which texts are compared with: --ladder ID; in Python References.share(ID)",
+                attribute=attribute,
+                task=task,
+            )
+        return _open_ladder(self._index[keys[0]]) if keys else None
+
+    def shares(self, task: str, attribute: str) -> bool:
+        """Whether texts of all contexts are compared with the same ladder."""
+        return (task, attribute) in self._shared_keys
+
+    def compared(self, task: str, attribute: str) -> References:
+        """The ladders that texts are compared with: the shared one, or all. raises : as `shared`"""
+        shared = self.shared(task, attribute)
+        return self.filter(task=task, attribute=attribute) if shared is None else References([shared], self.source)
+
+    @cached_property
+    def _shared_keys(self) -> dict[tuple[str, str], list[Key]]:
+        return grouped(((key[0], key[2]), key) for key, ladder in self._index.items() if ladder.shared)
+
+    def foreign(self, context_id: str, attribute: str, task: str) -> Ladder | LadderError:
+        """The ladder of another context: of the next one when contexts stand in the order of their ids' hashes, which
+        is the same whoever asks. It is a control: what a ladder of one's own is worth shows beside it."""
+        if (task, attribute) not in self._by_hash:
+            keys = (key for key in self._index if (key[0], key[2]) == (task, attribute))
+            self._by_hash[task, attribute] = sorted((text_hash(key[1]), key) for key in keys)
+        ring = self._by_hash[task, attribute]
+        place = bisect_right(ring, text_hash(context_id), key=itemgetter(0))
+        key = ring[place % len(ring)][1] if ring else None
+        if key is None or key[1] == context_id:
+            message = f"{self.source} holds no ladder {task}/{attribute} of another context than {context_id!r}"
+            return LadderError(message, context_id=context_id, attribute=attribute, task=task)
+        return _open_ladder(self._index[key])
 
     def _look_up(self, context_id: str, attribute: str, task: str | None) -> Ladder | ClosedLadder | LadderError:
         """The ladder, or an error that names the nearest that there are."""

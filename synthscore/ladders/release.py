@@ -23,7 +23,8 @@ Key = tuple[str, str, str]  # task, context id, attribute
 
 COLUMNS: dict[str, type] = {
     "release": str, "task": str, "context_id": str, "context": str, "facts": str, "references": list,
-    "context_sha256": str, "attribute": str, "n_rungs": int, "wanted": int, "level": int, "fraction": float,
+    "context_sha256": str, "attribute": str, "shared": bool, "n_rungs": int, "wanted": int, "level": int,
+    "fraction": float,
     "text": str, "text_sha256": str, "parents": list, "status": str, "reason": str,
 }  # fmt: skip
 PROVENANCE: dict[str, type] = {  # the keys of a rung's provenance that have a column; all others are in `extra`
@@ -51,6 +52,7 @@ def ladder_rows(ladder: Ladder, release: str) -> Iterator[dict[str, Any]]:
             "references": list(context.references) if context else None,
             "context_sha256": text_hash(context.text) if context else None,
             "attribute": ladder.attribute,
+            "shared": ladder.shared,
             "n_rungs": ladder.n_rungs,
             "wanted": ladder.wanted,
             "level": rung.level,
@@ -82,7 +84,7 @@ def write_table(rows: Iterable[dict[str, Any]], file: Any) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    types = {str: pa.string(), int: pa.int64(), float: pa.float64(), list: pa.list_(pa.string())}
+    types = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64(), list: pa.list_(pa.string())}
     columns = COLUMNS | PROVENANCE | {"extra": str}
     schema = pa.schema([(name, types[kind]) for name, kind in columns.items()])
     # A context is in every row of its ladders: a dictionary page that takes them all stores it once.

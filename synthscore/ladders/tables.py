@@ -26,7 +26,8 @@ from ..types import Context, Ladder, Rung
 from .release import DATA, FORMAT, MAKE, MANIFEST, NEEDED, PROVENANCE, Key
 
 INDEXED = ["task", "context_id", "attribute", "level"]
-WANTED = "wanted"
+MARKS = ("wanted", "shared")
+"""Columns of marks that few ladders have."""
 REPEATED = ["context", "facts"]  # in every row of a context: each is held once
 N_KEPT_LADDERS, N_KEPT_GROUPS = 1024, 2  # that were read last
 
@@ -137,7 +138,7 @@ class RowRun(NamedTuple):
 class ClosedLadder:
     """What the index knows of a ladder whose texts are still in its file.
 
-    runs : its rows there. wanted : as of Ladder
+    runs : its rows there. wanted, shared : as of Ladder
     """
 
     task: str
@@ -146,6 +147,7 @@ class ClosedLadder:
     file: LadderFile = field(repr=False)
     runs: Sequence[RowRun] = field(repr=False)
     wanted: int | None = None
+    shared: bool = False
 
     @property
     def n_rungs(self) -> int:
@@ -170,9 +172,13 @@ def read_index(file: LadderFile) -> list[ClosedLadder]:
         )
     runs: dict[Key, tuple[RowRun, ...]] = {}
     wanted: dict[Key, int] = {}  # of the ladders that are shorter than that
-    marked = WANTED in file.columns
+    shared: set[Key] = set()
+    marks = [name for name in MARKS if name in file.columns]  # files of earlier versions have none
     for group in range(file.n_groups):
-        table = file.read_group(group, [*INDEXED, WANTED] if marked else INDEXED)
+        table = file.read_group(group, [*INDEXED, *marks])
+        n_wanted, is_shared = (
+            table.column(name).to_pylist() if name in marks else [None] * table.num_rows for name in MARKS
+        )
         columns = [table.column(name).to_pylist() for name in INDEXED]
         for row, (task, context_id, attribute, level) in enumerate(zip(*columns, strict=True)):
             names = (task, context_id, attribute)
@@ -184,16 +190,26 @@ def read_index(file: LadderFile) -> list[ClosedLadder]:
                     source=file.name,
                 )
             key = sys.intern(task), context_id, sys.intern(attribute)
+            if is_shared[row] not in (None, False, True):
+                raise ReferencesError(
+                    f"cannot load {file.name}: ladder {'/'.join(key)}: shared is {is_shared[row]!r:.40}, expected true "
+                    "or false. Make or download it again",
+                    source=file.name,
+                )
+            if is_shared[row]:
+                shared.add(key)
+            n_rungs: Any = n_wanted[row]
+            if isinstance(n_rungs, int):
+                wanted[key] = n_rungs
             *before, last = runs.get(key) or (RowRun(group, row, row),)
             if (last.group, last.end) == (group, row):
                 runs[key] = (*before, last._replace(end=row + 1))
             else:
                 runs[key] = (*before, last, RowRun(group, row, row + 1))
-        numbers = table.column(WANTED) if marked else None
-        if numbers is not None and numbers.null_count < len(numbers):
-            keys = zip(*columns[:3], numbers.to_pylist(), strict=True)
-            wanted |= {(task, context_id, attribute): n for task, context_id, attribute, n in keys if type(n) is int}
-    return [ClosedLadder(*key, file, ladder_runs, wanted.get(key)) for key, ladder_runs in runs.items()]
+    return [
+        ClosedLadder(*key, file, ladder_runs, wanted=wanted.get(key), shared=key in shared)
+        for key, ladder_runs in runs.items()
+    ]
 
 
 # ------------------------------------------------------------------------------------------------- ladders
@@ -207,7 +223,7 @@ def read_ladder(ladder: ClosedLadder) -> Ladder:
         table = _read_group(ladder.file, run.group)
         rows += table.slice(run.first, run.end - run.first).to_pylist()
     try:
-        return rows_ladder(key_of(ladder), rows)
+        return rows_ladder(key_of(ladder), rows, ladder.shared)
     except ReferencesError as error:
         name = ladder.file.name
         raise ReferencesError(f"cannot load {name}: ladder {error}", source=name) from error
@@ -218,7 +234,7 @@ def _read_group(file: LadderFile, group: int) -> Any:
     return file.read_group(group)
 
 
-def rows_ladder(key: Key, rows: list[dict[str, Any]]) -> Ladder:
+def rows_ladder(key: Key, rows: list[dict[str, Any]], shared: bool = False) -> Ladder:
     """One ladder; sorts its rows. raises : ReferencesError, with its name"""
     task, context_id, attribute = key
     context = None
@@ -229,7 +245,8 @@ def rows_ladder(key: Key, rows: list[dict[str, Any]]) -> Ladder:
             _require_hash(first, "context")
             references = tuple(first.get("references") or ())
             context = _shared_context(context_id, first["context"], first.get("facts") or "", references)
-        return Ladder(context_id, task, attribute, tuple(map(_rung, rows)), context, first.get(WANTED))
+        rungs = tuple(map(_rung, rows))
+        return Ladder(context_id, task, attribute, rungs, context, wanted=first.get("wanted"), shared=shared)
     except (LadderError, InputError, ValueError, TypeError, AttributeError) as error:
         raise ReferencesError(f"{'/'.join(key)}: {error}") from error
 

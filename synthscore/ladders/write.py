@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from ..engine import Progress
-from ..errors import InputError, LadderError
+from ..errors import InputError, LadderError, Postponed, Unasked
 from ..io.fields import shorten
 from ..signature import text_hash
 from ..types import Attribute, Context, Ladder, Rung, Task
@@ -108,9 +108,12 @@ class Writer(Protocol):
     name: str
     needs_parents: bool
 
-    def write(self, task: Task, jobs: Sequence[Job], progress: Progress | None = None) -> Sequence[Rung | Fault]:
-        """One rung a job, in order, or what is wrong with a text that is to be asked for again, in the next round;
-        `progress` is given how many were asked for. A job that fails gives a failed rung."""
+    def write(
+        self, task: Task, jobs: Sequence[Job], progress: Progress | None = None
+    ) -> Sequence[Rung | Fault | Postponed]:
+        """One rung a job, in order, or what is wrong with a text that is to be asked for again, in the next round, or
+        that its text will come later; `progress` is given how many were asked for. A job that fails gives a failed
+        rung."""
         ...
 
 
@@ -291,19 +294,31 @@ def _entry(rung: Rung, what: str, why: str) -> dict[str, Any]:
 
 
 def write_rungs(task: Task, drafts: Sequence[Draft], writer: Writer, progress: Progress | None = None) -> None:
-    """Write what is missing of all drafts, in rounds. progress : told of each rung once, when it is first asked for."""
-    while n_missing := sum(len(draft.missing) for draft in drafts):
-        due = [(draft, job) for draft in drafts for job in draft.jobs(writer)]
-        n_lost = n_missing - sum(len(draft.missing) for draft in drafts)
+    """Write what is missing of all drafts, in rounds. progress : told of each rung once, when it is first asked for.
+
+    A draft of which a text will come later waits, with all texts of that round: each is unlike those before it. The
+    others are written to their end.
+    raises : Unasked, where drafts wait
+    """
+    going = list(drafts)
+    while n_missing := sum(len(draft.missing) for draft in going):
+        due = [(draft, job) for draft in going for job in draft.jobs(writer)]
+        n_lost = n_missing - sum(len(draft.missing) for draft in going)
         n_first = sum(not job.refused for _, job in due)
         tell = _up_to(n_lost + n_first, progress)
         tell(n_lost)
         written = writer.write(task, [job for _, job in due], tell) if due else []
+        waiting = {id(draft) for (draft, _), rung in zip(due, written, strict=True) if isinstance(rung, Postponed)}
+        going = [draft for draft in going if id(draft) not in waiting]
         for (draft, job), rung in zip(due, written, strict=True):
+            if id(draft) in waiting or isinstance(rung, Postponed):
+                continue
             if isinstance(rung, Fault):
                 draft.refused[job.level] = (*job.refused, rung)
             else:
                 draft.rungs[job.level] = rung
+    if n_waiting := len(drafts) - len(going):
+        raise Unasked(f"{n_waiting} of {len(drafts)} ladders wait for texts. Have them written, and run again")
 
 
 def _up_to(most: int, progress: Progress | None) -> Progress:

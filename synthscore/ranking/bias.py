@@ -51,6 +51,9 @@ def pool(contexts: Mapping[str, Comparisons]) -> Comparisons:
         log_probs=np.concatenate([calls.log_probs for calls in sets]),
         weights=np.concatenate([calls.weights for calls in sets]),
         signature=Signature.merged(calls.signature for calls in sets),
+        n_samples=np.concatenate([calls.samples for calls in sets])
+        if any(c.n_samples is not None for c in sets)
+        else None,
     )
 
 

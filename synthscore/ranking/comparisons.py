@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..signature import Signature
-from ..types import FloatArray, IntArray
+from ..types import BoolArray, FloatArray, IntArray
 
 # Answers this near to even, in nats, are even: rounding, as of (p + 1 - q) / 2 with p = q, must not decide anything.
 EVEN = 1e-12
@@ -55,6 +55,8 @@ class Comparisons:
         similar.
     weights : float64, shape (K,), > 0; how many calls a row stands for
     signature : of the judge; without parts where none signed
+    n_samples : float64, shape (K,); how many sampled answers the probabilities of a row are the frequencies of, each of
+        them a decision; inf for probabilities of the judge's own; None: all are
     raises : InputError, with `row` (1-based), for anything else
     """
 
@@ -64,6 +66,7 @@ class Comparisons:
     log_probs: FloatArray
     weights: FloatArray
     signature: Signature = field(default_factory=Signature)
+    n_samples: FloatArray | None = None
 
     def __post_init__(self) -> None:
         n, k = len(self.ids), len(self.first)
@@ -88,6 +91,8 @@ class Comparisons:
             "probabilities that do not sum to 1": np.abs(total - 1) < 1e-6,  # False for NaN
             "a weight that is not a positive number": (self.weights > 0) & (self.weights < np.inf),
         }
+        if self.n_samples is not None:
+            good["a number of samples below 1"] = self.n_samples >= 1
         for what, rows in good.items():
             if not rows.all():
                 row = int(np.argmin(rows))
@@ -154,6 +159,17 @@ class Comparisons:
         return len(self.first)
 
     @property
+    def samples(self) -> FloatArray:
+        """n_samples, inf where it is None; shape (K,)."""
+        return np.full(len(self), np.inf) if self.n_samples is None else self.n_samples
+
+    @property
+    def sampled(self) -> BoolArray:
+        """Which rows are frequencies of sampled answers, shape (K,)."""
+        sampled: BoolArray = np.isfinite(self.samples)
+        return sampled
+
+    @property
     def n_candidates(self) -> int:
         return len(self.ids)
 
@@ -187,12 +203,26 @@ class Comparisons:
         return np.where(np.abs(odds) > EVEN, (odds > 0).astype(np.float64), 0.5)  # NaN, a certain "similar": 1/2
 
     def hard(self) -> Comparisons:
-        """The same calls with their decisions instead of probabilities; neither ahead: similar."""
+        """The same calls with their decisions instead of probabilities; neither ahead: similar. Of sampled answers each
+        is a decision: their rows stay as they are."""
         decisions = self.decisions
         log_probs = np.empty((len(self), 3))
         for label, decision in enumerate((1.0, 0.0, 0.5)):
             log_probs[:, label] = np.where(decisions == decision, 0.0, -np.inf)
-        return replace(self, log_probs=log_probs)
+        return replace(self, log_probs=np.where(self.sampled[:, None], self.log_probs, log_probs))
+
+    def smoothed(self) -> Comparisons:
+        """With half an answer more for each of the two texts in the rows of sampled answers: none of these is certain.
+
+        p = (n p + 1/2) / (n + 1),   and P(similar) = n P(similar) / (n + 1);   weights stay
+        """
+        if self.n_samples is None:
+            return self
+        sampled = self.sampled[:, None]
+        n = np.where(sampled, self.n_samples[:, None], 1.0)
+        with np.errstate(divide="ignore"):
+            more = np.log((n * np.exp(self.log_probs) + np.array([0.5, 0.5, 0.0])) / (n + 1))
+        return replace(self, log_probs=np.where(sampled, more, self.log_probs))
 
     def shifted(self, shift: float) -> Comparisons:
         """Log-odds of every first text raised by `shift` nats; P(similar) gives or takes what the others do not.
@@ -207,8 +237,8 @@ class Comparisons:
         chosen = np.asarray(rows)
         if chosen.dtype != np.bool_:
             chosen = chosen.astype(np.int64)
-        names = "first", "second", "log_probs", "weights"
-        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
+        columns = {name: getattr(self, name) for name in ("first", "second", "log_probs", "weights", "n_samples")}
+        return replace(self, **{name: values[chosen] for name, values in columns.items() if values is not None})
 
     def averaged(self) -> Comparisons:
         """One comparison a pair, i < j: the mean answer over its calls, both orders alike, weighing as they all did.
@@ -221,7 +251,7 @@ class Comparisons:
         answers = np.stack([pairs.wins, pairs.losses, pairs.ties], axis=-1)
         with np.errstate(divide="ignore"):
             log_probs = np.log(answers / games[:, None])
-        return replace(self, first=pairs.i, second=pairs.j, log_probs=log_probs, weights=games)
+        return replace(self, first=pairs.i, second=pairs.j, log_probs=log_probs, weights=games, n_samples=None)
 
     def numbered_pairs(self) -> tuple[IntArray, IntArray]:
         """A number for each pair, min(i, j) N + max(i, j), sorted; and of each call, the index of its pair's."""

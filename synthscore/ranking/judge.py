@@ -182,7 +182,7 @@ class PairJudge:
         asking = replace(asking, both_orders=False)
         self.engine, self.templates, self.asking = engine, templates, asking
         self.failures: list[Unanswered] = []
-        self._answered: list[list[tuple[int, int, FloatArray]]] = [[] for _ in problems]
+        self._answered: list[list[tuple[int, int, FloatArray, float]]] = [[] for _ in problems]
         self._target_first = _target_first(templates, asking.protocol)
         self.signature: Signature = asking.signature(engine, templates, task=templates.task.name)
 
@@ -198,6 +198,8 @@ class PairJudge:
         answers = np.empty((len(calls), 3))
         with np.errstate(divide="ignore"):
             answers[order] = np.log(np.stack([*both, verdicts.similar], axis=1))
+        n_samples = np.empty(len(calls))
+        n_samples[order] = verdicts.n_samples[0]
         reasons = {order[k]: reason for k, reason in verdicts.failures.items()}
         answers[list(reasons)] = np.nan
         for row, (k, first, second) in enumerate(calls):
@@ -205,7 +207,7 @@ class PairJudge:
                 problem = self.problems[k]
                 self.failures.append(Unanswered(problem.group, problem.ids[first], problem.ids[second], reasons[row]))
             else:
-                self._answered[k].append((first, second, answers[row]))
+                self._answered[k].append((first, second, answers[row], float(n_samples[row])))
         return answers
 
     def _pair(self, k: int, first: int, second: int) -> Pair:
@@ -217,12 +219,19 @@ class PairJudge:
         """What was answered so far, one set a problem, in the order in which it was asked."""
         sets = []
         for problem, answered in zip(self.problems, self._answered, strict=True):
-            first = np.array([first for first, _, _ in answered], dtype=np.int64)
-            second = np.array([second for _, second, _ in answered], dtype=np.int64)
-            log_probs = np.array([answer for _, _, answer in answered]).reshape(-1, 3)
-            weights = np.ones(len(answered))
-            calls = Comparisons(problem.ids, first, second, log_probs, weights)
-            sets.append(replace(calls, signature=self.signature))
+            firsts, seconds, answers, n_samples = zip(*answered, strict=True) if answered else ((), (), (), ())
+            counts = np.array(n_samples, dtype=np.float64)
+            sampled = np.isfinite(counts)
+            calls = Comparisons(
+                ids=problem.ids,
+                first=np.array(firsts, dtype=np.int64),
+                second=np.array(seconds, dtype=np.int64),
+                log_probs=np.array(answers).reshape(-1, 3),
+                weights=np.where(sampled, counts, 1.0),
+                signature=self.signature,
+                n_samples=counts if sampled.any() else None,
+            )
+            sets.append(calls)
         return sets
 
 

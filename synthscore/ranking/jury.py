@@ -21,7 +21,7 @@ from ..scoring.votes import Jury, TextPair, Vote, find_alike, mean_of_members, m
 from ..signature import Signature
 from ..types import FloatArray, IntArray
 from .comparisons import Comparisons
-from .methods import rank
+from .methods import default_method, rank
 from .result import Ranking, Rankings
 from .sets import JUDGE, ComparisonSets, Group
 
@@ -29,7 +29,7 @@ CONFIDENCE = 0.9
 """One-sided, that a judge's correlation with the mean of the others is above 0: else it has no vote."""
 
 
-def rank_jury(sets: ComparisonSets, method: str = "poe-bt", **options: Any) -> Rankings:
+def rank_jury(sets: ComparisonSets, method: str | None = None, **options: Any) -> Rankings:
     """One order a group, of the comparisons of all its judges.
 
     sets : `by` holds "judge". method, options : as of `rank`, for each judge by itself
@@ -40,6 +40,7 @@ def rank_jury(sets: ComparisonSets, method: str = "poe-bt", **options: Any) -> R
     if len(sets.judges) < 2:
         seen = f"of one judge, {sets.judges[0]!r}" if sets.judges else "without a column judge"
         raise InputError(f"the comparisons are {seen}, expected two judges or more for a jury", field=JUDGE)
+    method = method or default_method(sets)
     place = sets.by.index(JUDGE)
     by = sets.by[:place] + sets.by[place + 1 :]
     calls: dict[str, dict[Group, Comparisons]] = {name: {} for name in sets.judges}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ..signature import Signature
 from ..types import FloatArray
 from .bias import Debiasing, mean_debiasing, median_debiasing, pool, position_bias
 from .comparisons import Comparisons
-from .repeats import asked_alike, correlate_errors, weigh_repeats
+from .repeats import asked_alike, correlate_errors, weigh_repeats, weigh_samples
 from .result import Ranking, Rankings
 from .sets import ComparisonSets, Group
 
@@ -44,6 +44,8 @@ class RankingMethod:
     function : module and name, in this package
     options : name -> default, of those that `rank` takes; "decisions": what a win is, as in closed_form.win_ratio
     debias : how a favour for a position can be taken out. stderr : how standard errors can be found
+    in_words : what it takes of sampled answers: each of them as a decision ("counts"), their frequencies with half an
+        answer more for each text ("smoothed"), or nothing ("")
     """
 
     name: str
@@ -52,8 +54,10 @@ class RankingMethod:
     options: Mapping[str, Any] = field(default_factory=dict)
     debias: tuple[str, ...] = ("none", "median", "mean")
     stderr: tuple[str, ...] = ("bootstrap",)
+    in_words: Literal["counts", "smoothed", ""] = ""
 
     def __call__(self, comparisons: Comparisons, **options: Any) -> Ranking:
+        options = self.settle(options, sampled=bool(comparisons.sampled.any()))
         weighed, settings = self.weigh(comparisons, **options)
         ranking = self.formula(weighed, **options)
         return replace(
@@ -75,15 +79,41 @@ class RankingMethod:
         """The formula without standard errors, where they would take time."""
         return partial(self.formula, stderr=None) if "model" in self.stderr else self.formula
 
+    def settle(self, options: Mapping[str, Any], *, sampled: bool) -> dict[str, Any]:
+        """The options, and the defaults of those that are not given. Of sampled answers each is a decision."""
+        defaults = {**self.options}
+        if sampled and "decisions" in defaults:
+            defaults["decisions"] = "per_call"
+        return {**defaults, **options}
+
     def weigh(self, comparisons: Comparisons, **options: Any) -> tuple[Comparisons, dict[str, float]]:
         """Comparisons in which a pair that was asked more often weighs what its answers are worth (repeats.py), and the
         rho that says how much; as they are where all pairs were asked equally often, or each call is a decision.
+
+        Of sampled answers every pair does, in the unit of one decision: errors are then those of the pairs.
+        raises : InputError for sampled answers, where this method does not take them
         """
         decisions = {**self.options, **options}.get("decisions")
+        if comparisons.sampled.any():
+            self.require_words()
+            rho = 1.0 if decisions == "averaged" else correlate_errors(comparisons)
+            weighed = weigh_samples(comparisons, rho)
+            return weighed.smoothed() if self.in_words == "smoothed" else weighed, {"rho": rho}
         if decisions == "per_call" or asked_alike(comparisons):
             return comparisons, {}
         rho = 1.0 if decisions == "averaged" else correlate_errors(comparisons)
         return weigh_repeats(comparisons, rho), {"rho": rho}
+
+    def require_words(self) -> None:
+        """raises : InputError where this method does not take sampled answers"""
+        if not self.in_words:
+            able = ", ".join(name for name, method in METHODS.items() if method.in_words)
+            raise InputError(
+                f"{self.name} does not take answers in words, which are frequencies of a few samples: expected one of "
+                f"{able}. Take bt, the default for them",
+                field="method",
+                value=self.name,
+            )
 
     def check(self, options: Mapping[str, Any], *, debias: str = "none", stderr: str = "auto") -> None:
         """raises : InputError for what this method does not offer"""
@@ -109,31 +139,42 @@ _MODELS = ("model", "bootstrap")
 METHODS: Mapping[str, RankingMethod] = {
     method.name: method
     for method in (
-        RankingMethod("win-ratio", "share of comparisons won", "closed_form.win_ratio", _HARD),
+        RankingMethod(
+            "win-ratio", "share of comparisons won", "closed_form.win_ratio", _HARD, in_words="counts"
+        ),
         RankingMethod("average-probability", "mean probability to win a comparison", "closed_form.average_probability"),
         RankingMethod("colley", "share of comparisons won, minding against whom", "closed_form.colley", _HARD),
         RankingMethod(
-            "bt", "Bradley-Terry on who won", "bradley_terry.bradley_terry", {**_HARD, "prior": "all"}, stderr=_MODELS
+            "bt", "Bradley-Terry on who won", "bradley_terry.bradley_terry", {**_HARD, "prior": "all"}, stderr=_MODELS,
+            in_words="counts",
         ),
         RankingMethod(
             "poe-bt", "Bradley-Terry on probabilities", "bradley_terry.soft_bradley_terry", debias=DEBIAS,
-            stderr=_MODELS,
+            stderr=_MODELS, in_words="smoothed",
         ),
         RankingMethod(
             "bt-ties", "Bradley-Terry on probabilities, with ties", "bradley_terry.bradley_terry_ties",
-            stderr=_MODELS,
+            stderr=_MODELS, in_words="counts",
         ),
         RankingMethod(
             "poe-g", "least squares on probabilities", "closed_form.gaussian",
             debias=("none", "median", "mean", "gamma"), stderr=_MODELS,
         ),
-        RankingMethod("poe-g-hard", "least squares on who won", "closed_form.hard_gaussian", _HARD, stderr=_MODELS),
+        RankingMethod(
+            "poe-g-hard", "least squares on who won", "closed_form.hard_gaussian", _HARD, stderr=_MODELS,
+            in_words="counts",
+        ),
         RankingMethod(
             "likelihood", "the order under which the answers are most probable", "likelihood.likelihood_ranking"
         ),
     )
 }  # fmt: skip
 """Methods by name."""
+
+
+def default_method(sets: ComparisonSets) -> str:
+    """poe-bt, but of answers in words bt, whose prior lets texts separate."""
+    return "bt" if sets.sampled else "poe-bt"
 
 
 def method_of(name: str) -> RankingMethod:
@@ -144,12 +185,12 @@ def method_of(name: str) -> RankingMethod:
 
 
 @overload
-def rank(comparisons: Comparisons, method: str = ..., **options: Any) -> Ranking: ...
+def rank(comparisons: Comparisons, method: str | None = ..., **options: Any) -> Ranking: ...
 @overload
-def rank(comparisons: ComparisonSets, method: str = ..., **options: Any) -> Rankings: ...
+def rank(comparisons: ComparisonSets, method: str | None = ..., **options: Any) -> Rankings: ...
 def rank(
     comparisons: Comparisons | ComparisonSets,
-    method: str = "poe-bt",
+    method: str | None = None,
     *,
     debias: str = "none",
     stderr: str = "auto",
@@ -158,7 +199,7 @@ def rank(
 ) -> Ranking | Rankings:
     """What a method makes of comparisons: of sets of them, each by itself, rankings or the reasons why there are none.
 
-    method : a name in METHODS. options : its own, as listed there
+    method : a name in METHODS; None: poe-bt, of answers in words bt. options : its own, as listed there
     debias : takes out a favour for a position that is the same in all sets. "median", "mean": shifts all log-odds, by
         what lets the first text win half of the calls, or by the logit of the mean probability; "gamma": gives poe-bt
         or poe-g that mean as their bias; "mle": poe-bt estimates it with the scores
@@ -169,12 +210,15 @@ def rank(
     raises : InputError for what the method does not offer, or a bias that cannot be estimated; for a single set of
         comparisons, what the method raises
     """
+    sets = comparisons if isinstance(comparisons, ComparisonSets) else ComparisonSets((), {(): comparisons})
+    method = method or default_method(sets)
     chosen = method_of(method)
     chosen.check(options, debias=debias, stderr=stderr)
     if seed < 0:
         raise InputError(f"seed is {seed}, expected 0 or more", value=seed)
-    sets = comparisons if isinstance(comparisons, ComparisonSets) else ComparisonSets((), {(): comparisons})
-    options = {**chosen.options, **options}
+    if sets.sampled:
+        chosen.require_words()
+    options = chosen.settle(options, sampled=sets.sampled)
     judge = sets.signature
     signature = (judge if judge.parts else Signature.of(synthscore=__version__)).with_(
         comparisons=sets.fingerprint, method=method, **options, debias=debias, stderr=stderr

@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..errors import RankingError, SynthscoreWarning
+from ..types import FloatArray
 from .comparisons import Comparisons
 
 CERTAIN = 0.01  # mean answers nearer than this to 0 or 1 are moved there, for the fit alone: so that it has an end
@@ -36,7 +37,8 @@ def correlate_errors(comparisons: Comparisons) -> float:
         pair = [sum (m_e - mu_e)^2 pairs / freedom - call sum v_e / n_e] / sum v_e,  at least 0
         rho  = pair / (pair + call)
 
-    freedom : pairs less scores that are determined. A row of weight w is w answers that say the same. Where the answers
+    freedom : pairs less scores that are determined. A row of weight w is w answers that say the same, but of sampled
+    answers w that say better, worse and similar as often as its probabilities tell. Where the answers
     do not tell (nothing repeated, pairs that form a tree, texts that no pair links), the pair is the unit: 1.
     source : moments of the one-way random-effects model, relative to the variance of a coin
     """
@@ -62,7 +64,7 @@ def correlate_errors(comparisons: Comparisons) -> float:
     _, pair = comparisons.numbered_pairs()
     swapped = comparisons.first > comparisons.second
     answers = np.where(swapped, 1 - comparisons.probabilities, comparisons.probabilities)
-    around_means = comparisons.weights @ (answers - means[pair]) ** 2
+    around_means = comparisons.weights @ ((answers - means[pair]) ** 2 + _inside_rows(comparisons))
     repeated = coin @ np.maximum(n - 1, 0)
     if not repeated or around_means <= 1e-12 * repeated:  # rounding
         return 1.0
@@ -70,6 +72,22 @@ def correlate_errors(comparisons: Comparisons) -> float:
     apart = np.sum((means - expected) ** 2) * len(n) / freedom
     of_pair = max(apart - of_call * np.sum(coin / n), 0.0) / coin.sum()
     return float(of_pair / (of_pair + of_call))
+
+
+def _inside_rows(comparisons: Comparisons) -> FloatArray:
+    """Variance of the answers that a row is made of, shape (K,): 0 but for sampled ones. A tie is half a win."""
+    wins, _, ties = np.exp(comparisons.log_probs).T
+    variance: FloatArray = wins + ties / 4 - (wins + ties / 2) ** 2
+    return np.where(comparisons.sampled, variance, 0.0)
+
+
+def weigh_samples(comparisons: Comparisons, rho: float) -> Comparisons:
+    """As `weigh_repeats`, in the unit of one decision: a pair weighs 1 where the judge repeats itself (rho = 1),
+    however often it is asked, and as much as it has answers where each is a coin's flip of its own.
+    """
+    _, pair = comparisons.numbered_pairs()
+    n = comparisons.pairs().games
+    return replace(comparisons, weights=comparisons.weights / (1 + (n - 1) * rho)[pair])
 
 
 def weigh_repeats(comparisons: Comparisons, rho: float) -> Comparisons:

@@ -8,7 +8,8 @@ A row names two texts and says, in one of these ways, which is better:
     probability      P(first is better)
     winner           the id of the better text, or tie
     outcome          first, second or tie (win, loss, draw; A, B; 1, 0, 0.5)
-    weight           how many comparisons the row stands for (default: 1)
+    weight           how many comparisons the row stands for (default: 1, of sampled answers their number)
+    n_samples        of a judge that answers in words: how many answers the probabilities are the frequencies of
     judge            who says so; each judge's comparisons are a set
 
 Comparisons of one group that carry several signatures carry all of them: `model:a & b` (Signature.merged).
@@ -46,7 +47,7 @@ LABELS = ("log_p_first", "log_p_second", "log_p_tie")
 """Columns of log-probabilities."""
 
 _LogProbs = tuple[float, float, float]  # of first, second, tie
-_Call = tuple[str, str, _LogProbs, float, str]  # first, second, log-probabilities, weight, signature
+_Call = tuple[str, str, _LogProbs, float, float, str]  # first, second, log-probabilities, weight, n, signature
 _FIRST, _SECOND, _TIE = (0.0, -math.inf, -math.inf), (-math.inf, 0.0, -math.inf), (-math.inf, -math.inf, 0.0)
 _TIES: Mapping[str, _LogProbs] = dict.fromkeys(("tie", "tied", "draw", "similar", "equal", "even"), _TIE)
 _OUTCOMES: Mapping[str, _LogProbs] = {
@@ -91,6 +92,11 @@ class ComparisonSets:
     errors: tuple[InputError, ...] = ()
 
     @property
+    def sampled(self) -> bool:
+        """Whether some of the answers are sampled: frequencies, not probabilities."""
+        return any(calls.sampled.any() for calls in self.sets.values())
+
+    @property
     def complete(self) -> bool:
         """Whether every row was read, and every question answered."""
         return not (self.left_out or self.failures or self.errors)
@@ -121,7 +127,9 @@ class ComparisonSets:
         lines = []
         for group, calls in self.sets.items():
             names = [calls.ids[k] for k in calls.first], [calls.ids[k] for k in calls.second]
-            numbers = calls.log_probs.tolist(), calls.weights.tolist()
+            numbers = [calls.log_probs.tolist(), calls.weights.tolist()]
+            if calls.n_samples is not None:
+                numbers.append(calls.n_samples.tolist())
             lines += [repr((group, *row)) for row in zip(*names, *numbers, strict=True)]
             lines += [repr((group, name)) for name in calls.ids]  # one without comparisons counts, too: in priors
         return text_hash(*sorted(lines))[:12]
@@ -157,12 +165,14 @@ class ComparisonSets:
                 if first == second:
                     seen = f"{first!r} is compared with itself"
                     raise row_error(row, "second", second, seen, "Name two texts, or remove the row")
-                log_probs, weight = _log_probs(row, first, second), _weight(row)
+                log_probs = _log_probs(row, first, second)
+                n_samples = _n_samples(row)
+                weight = _weight(row, default=n_samples if math.isfinite(n_samples) else 1.0)
             except InputError as error:
                 errors.append(error)
                 continue
             signature = str(row.values.get("signature") or "")
-            found.setdefault(group, []).append((first, second, log_probs, weight, signature))
+            found.setdefault(group, []).append((first, second, log_probs, weight, n_samples, signature))
         if not found:
             why = f", and the first row that has none says: {errors[0]}" if errors else ""
             raise InputError(
@@ -178,21 +188,25 @@ class ComparisonSets:
 
     def to_rows(self) -> Iterator[dict[str, Any]]:
         """A column in which an answer is impossible, "-inf", holds texts: JSON has no infinities, Parquet one type."""
+        sampled = any(calls.n_samples is not None for calls in self.sets.values())
         infinite = [any(np.isinf(calls.log_probs[:, k]).any() for calls in self.sets.values()) for k in range(3)]
         for group, calls in self.sets.items():
             names = dict(zip(self.by, group, strict=True))
             signature = str(calls.signature)
             columns = calls.first.tolist(), calls.second.tolist(), calls.log_probs.tolist(), calls.weights.tolist()
-            for first, second, answer, weight in zip(*columns, strict=True):
+            counts = [int(n) if math.isfinite(n) else None for n in calls.samples.tolist()]
+            for first, second, answer, weight, n_samples in zip(*columns, counts, strict=True):
                 row = names | {"first": calls.ids[first], "second": calls.ids[second]}
                 row |= {name: repr(p) if text else p for name, p, text in zip(LABELS, answer, infinite, strict=True)}
-                yield row | {"weight": weight, "signature": signature}
+                row |= {"weight": weight} | ({"n_samples": n_samples} if sampled else {})
+                yield row | {"signature": signature}
 
 
 def _comparisons(rows: Sequence[_Call]) -> Comparisons:
     names = tuple(dict.fromkeys(name for row in rows for name in row[:2]))
     index = {name: k for k, name in enumerate(names)}
-    firsts, seconds, log_probs, weights, lines = zip(*rows, strict=True)
+    firsts, seconds, log_probs, weights, counts, lines = zip(*rows, strict=True)
+    n_samples = np.array(counts)
     signatures = [Signature.parse(line) if line else Signature() for line in set(lines)]
     return Comparisons(
         ids=names,
@@ -201,6 +215,7 @@ def _comparisons(rows: Sequence[_Call]) -> Comparisons:
         log_probs=np.array(log_probs),
         weights=np.array(weights),
         signature=Signature.merged(signatures),
+        n_samples=n_samples if np.isfinite(n_samples).any() else None,
     )
 
 
@@ -251,8 +266,17 @@ def _labels(row: Row) -> _LogProbs:
     return values[0], values[1], values[2]
 
 
-def _weight(row: Row) -> float:
+def _n_samples(row: Row) -> float:
+    """inf where the row has none."""
+    n_samples = read_number(row, "n_samples", "a whole number from 1")
+    if n_samples is not None and (n_samples < 1 or n_samples % 1):
+        seen = f"n_samples is {n_samples:g}, expected a whole number from 1"
+        raise row_error(row, "n_samples", n_samples, seen, "Mend or remove the row; leave it empty for probabilities")
+    return math.inf if n_samples is None else n_samples
+
+
+def _weight(row: Row, default: float) -> float:
     weight = read_number(row, "weight", "a number above 0")
     if weight is not None and weight <= 0:
         raise row_error(row, "weight", weight, f"weight is {weight:g}, expected above 0", "Mend or remove the row")
-    return 1.0 if weight is None else weight
+    return default if weight is None else weight

@@ -14,6 +14,7 @@ from ..evaluation import Evaluation, FigureKey, Mean, evaluate
 from ..evaluation.agreement import Agreement, Difference
 from ..evaluation.join import join
 from ..evaluation.ratings import Ratings
+from ..evaluation.result import AUC
 from ..io.scores import score_row
 from ..signature import Signature
 from ..types import Score
@@ -54,7 +55,7 @@ class Agreements:
     def statistic(self) -> str:
         """Which is shown, where there are several."""
         found = {figure.statistic for figure in self.figures}
-        return "spearman" if "spearman" in found else min(found, default="")
+        return "spearman" if "spearman" in found else min(found - {AUC}, default="")
 
     def add(self, evaluation: Evaluation) -> None:
         """Its figures."""

@@ -59,6 +59,8 @@ def short_id(score: Score) -> str:
 
 
 def verdicts_on(score: Score, n_rungs: int) -> Markup:
+    """n_rungs : of the ladder, where the score does not say it"""
+    n_rungs = round(score.details.get("n_rungs", n_rungs))
     return draw.verdict_columns(score.verdicts, n_rungs, title=f"Verdicts on {score.id} against each rung")
 
 

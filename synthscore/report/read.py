@@ -67,6 +67,7 @@ class Run:
     unused: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     sides: tuple[Run, ...] = ()
+    _shared: dict[tuple[str, str, str], Ladder | None] = field(default_factory=dict)
 
     @property
     def rows(self) -> Iterator[ScoreRow]:
@@ -78,6 +79,13 @@ class Run:
             return None
         context_id, attribute = row.score.context_id, row.signature.part("attribute") or row.score.attribute
         task = row.signature.part("task")
+        kind, _, shared = row.signature.part("ladder").partition("@")
+        if kind == "shared":
+            if (task, attribute, shared) not in self._shared:
+                ladders = self.references.filter(task=task or None, attribute=attribute)
+                found = (ladder for ladder in ladders if ladder.hash.startswith(shared))
+                self._shared[task, attribute, shared] = next(found, None)
+            return self._shared[task, attribute, shared]
         tasks = [task] if task else self.references.tasks
         tasks = [task for task in tasks if (task, context_id, attribute) in self.references]
         return self.references.find(context_id, attribute, tasks[0]) if len(tasks) == 1 else None

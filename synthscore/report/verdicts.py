@@ -42,11 +42,11 @@ def verdicts_by_rung(rows: Iterable[ScoreRow]) -> list[MeanVerdicts]:
     found = []
     for level in np.unique(table[:, 1]).tolist():
         answers = table[table[:, 1] == level]
-        better, worse, similar = answers[:, 3:].mean(axis=0).tolist()
+        better, worse, similar = answers[:, 3:6].mean(axis=0).tolist()
         tied = answers[:, 5] > answers[:, 3:5].max(axis=1)
         one, other = (answers[answers[:, 2] == order] for order in (0, 1))
         _, first, second = np.intersect1d(one[:, 0], other[:, 0], return_indices=True)
-        asked, swapped = one[first, 3:], other[second, 3:]
+        asked, swapped = one[first, 3:6], other[second, 3:6]
         verdicts = MeanVerdicts(
             level=int(level),
             n=len(np.unique(answers[:, 0])),

@@ -6,21 +6,24 @@ your own.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-import numpy as np
+from typing import Any, Literal
 
 from ..engine import Progress
 from ..errors import LadderError, require_kind
 from ..io.fields import Item
 from ..judging.asking import Asking, Inquiry, Pair, Verdicts
 from ..ladders.references import References
-from ..types import FloatArray, Ladder, Score, Target, Verdict, same_context
+from ..types import ChosenLadder, Context, FloatArray, Ladder, Score, Target, Verdict, same_context
 from .method import Limits, Method, MethodError, MethodPlan, ScoreKind, Texts, Tools
 from .whole import WholeTexts
+
+LadderChoice = Literal["own", "foreign", "shared"]
+"""Which ladder a text is compared with: that of its own context; another context's, as a control (References.foreign);
+or the one that all texts share (References.share)."""
 
 
 def unscored(item: Item, attribute: str, reason: str, details: Mapping[str, float] | None = None) -> Score:
@@ -40,17 +43,23 @@ def unscored(item: Item, attribute: str, reason: str, details: Mapping[str, floa
 class OnLadder:
     """A text, its ladder, and the pairs that are asked about.
 
+    context : that the text was written for, which need not be the ladder's
     pairs : indices among the pairs of a call, one a rung that has a text, worst first. attribute : as it is scored
     """
 
     item: Item
     ladder: Ladder
+    context: Context
     pairs: range
     attribute: str
 
     @property
     def target(self) -> Target:
         return self.item.require_target()
+
+    @property
+    def chosen(self) -> ChosenLadder:
+        return ChosenLadder(self.ladder, self.context)
 
     @property
     def levels(self) -> list[int]:
@@ -63,10 +72,12 @@ class OnLadder:
     def verdicts(self, verdicts: Verdicts) -> tuple[Verdict, ...]:
         """On the target, by rung and order, as far as there are any."""
         return tuple(
-            Verdict(level, bool(order), *probs)
+            Verdict(level, bool(order), better, worse, similar, int(n) if math.isfinite(n) else None)
             for pair, level in zip(self.pairs, self.levels, strict=True)
-            for order, probs in enumerate(verdicts.by_order[:, pair].tolist())
-            if not np.isnan(probs[0])
+            for order, ((better, worse, similar), n) in enumerate(
+                zip(verdicts.by_order[:, pair].tolist(), verdicts.n_samples[:, pair].tolist(), strict=True)
+            )
+            if not math.isnan(better)
         )
 
     def missing(self, verdicts: Verdicts, known: Collection[int]) -> list[str]:
@@ -171,11 +182,13 @@ class LadderMethod(Method):
     """Scores texts against the ladders of `Tools.references`.
 
     n_rungs : takes the ladder of so many rungs out of each; None: the ladders as they are
+    ladders : which ladder a text is compared with; None: the shared one, where there is one, or else its own
     asking : instead of Tools.asking, the fields that are named
     """
 
     scoring: Scoring
     n_rungs: int | None = None
+    ladders: LadderChoice | None = None
     asking: Mapping[str, Any] = field(default_factory=dict)
 
     uses = ("judge", "references")
@@ -208,20 +221,22 @@ class LadderMethod(Method):
         asking = replace(tools.asking, **self.asking).for_judge(judge)
         scoring = self.scoring.for_question(texts.task.name, texts.attribute.name)
         scores: dict[int, Score] = {}
-        compared: dict[int, tuple[Item, Ladder]] = {}
-        for index, (item, found) in enumerate(zip(texts.items, find_ladders(texts, references), strict=True)):
-            ladder = found if isinstance(found, str) else self._fitting(found, scoring)
-            if isinstance(ladder, str):
-                scores[index] = unscored(item, texts.scored_as, ladder)
+        compared: dict[int, tuple[Item, ChosenLadder]] = {}
+        for index, (item, found) in enumerate(
+            zip(texts.items, find_ladders(texts, references, self.ladders), strict=True)
+        ):
+            chosen = found if isinstance(found, str) else self._fitting(found, scoring)
+            if isinstance(chosen, str):
+                scores[index] = unscored(item, texts.scored_as, chosen)
             else:
-                compared[index] = item, ladder
+                compared[index] = item, chosen
         signature = asking.signature(
             judge,
             texts.templates,
             on_ladders=True,
             task=texts.task.name,
             attribute=texts.attribute.name,
-            references=references.hash[:12],
+            **ladder_parts(texts, references, self.ladders),
             scoring=scoring.name_with(()),
             **self._scale_parts,
         )
@@ -229,17 +244,17 @@ class LadderMethod(Method):
         if tools.whole_texts is not None:
             whole = tools.whole_texts.texts(judge, signature, scoring.whole_values, asking)
             stored = whole.find(compared, texts.scored_as)
-            scores |= {index: self._placed(score, compared[index][1]) for index, score in stored.items()}
+            scores |= {index: self._placed(score, compared[index][1].ladder) for index, score in stored.items()}
         on_ladders: dict[int, OnLadder] = {}
         pairs: list[Pair] = []
         for index in texts.in_contexts(index for index in compared if index not in scores):
-            item, ladder = compared[index]
-            assert ladder.context is not None
+            item, chosen = compared[index]
+            ladder, context = chosen.ladder, chosen.context
             start = len(pairs)
             text = item.require_target().text
             for rung in ladder.usable:
-                pairs.append(Pair(ladder.context, texts.attribute.name, text, rung.text))
-            on_ladders[index] = OnLadder(item, ladder, range(start, len(pairs)), texts.scored_as)
+                pairs.append(Pair(context, texts.attribute.name, text, rung.text))
+            on_ladders[index] = OnLadder(item, ladder, context, range(start, len(pairs)), texts.scored_as)
         prepared = scoring.prepare(on_ladders, pairs, texts.attribute.name, asking)
         n_rungs = {index: score.n_comparisons for index, score in scores.items() if score.n_comparisons}
         return LadderPlan(
@@ -264,16 +279,16 @@ class LadderMethod(Method):
         parts: dict[str, object] = {} if self.on_rungs else {"scale": self.limits(0)}
         return parts if self.n_rungs is None else {**parts, "rungs": self.n_rungs}
 
-    def _fitting(self, ladder: Ladder, scoring: Scoring) -> Ladder | str:
+    def _fitting(self, chosen: ChosenLadder, scoring: Scoring) -> ChosenLadder | str:
         """The ladder with as many rungs as are wanted, or why texts cannot be scored on it."""
         if self.n_rungs is not None:
             try:
-                ladder = evenly_spaced(ladder, self.n_rungs)
+                chosen = replace(chosen, ladder=evenly_spaced(chosen.ladder, self.n_rungs))
             except MethodError as error:
-                if ladder.wanted is None:
+                if chosen.ladder.wanted is None:
                     raise
                 return str(error)
-        return scoring.refuse(ladder) or ladder
+        return scoring.refuse(chosen.ladder) or chosen
 
 
 @dataclass(slots=True, kw_only=True)
@@ -297,30 +312,60 @@ class LadderPlan(MethodPlan):
         if self.scales:
             self.signature = self.signature.with_(scoring=self.scoring.name_with(self.scales))
         if self.whole is not None:
-            self.whole.keep({i: (text.item, text.ladder) for i, text in self.on_ladders.items()}, found)
+            self.whole.keep({i: (text.item, text.chosen) for i, text in self.on_ladders.items()}, found)
         for index, score in found.items():
             ladder = self.on_ladders[index].ladder
             self.scores[index] = on_scale(score, ladder) if self.scoring.on_rungs else score
         return [self.scores[index] for index in range(len(self.scores))]
 
 
-def find_ladders(texts: Texts, references: References) -> list[Ladder | str]:
-    """Of each item the ladder of the context that its text was written for, with that context and at least one rung; or
-    why there is none. This is the one place where rows and ladders meet.
+def find_ladders(texts: Texts, references: References, which: LadderChoice | None = None) -> list[ChosenLadder | str]:
+    """Of each item the ladder that its text is compared with, of at least one rung, and the context that the text was
+    written for; or why there is none. This is the one place where rows and ladders meet.
 
-    A ladder is found by the context's id; where the row gives none, or one that no ladder has, by the context's text.
-    An id whose ladder was made for another text is not looked up by text: one id then means two contexts.
-    raises : ReferencesError for a ladder whose texts are not those that were hashed
+    A context's own ladder is found by its id; where the row gives none, or one that no ladder has, by its text. An id
+    whose ladder was made for another text is not looked up by text: one id then means two contexts.
+    which : as LadderMethod.ladders
+    raises : ReferencesError for a ladder whose texts are not those that were hashed; MethodError for a shared ladder
+        that there is not, LadderError where there are several
     """
     task, attribute = texts.task.name, texts.attribute.name
+    if which == "foreign":
+        return [
+            _with_context(item, references.foreign(item.context_id, attribute, task), texts, references)
+            for item in texts.items
+        ]
+    if shared := _shared_ladder(texts, references, which):
+        return [_with_context(item, shared, texts, references) for item in texts.items]
     wanted = [(item.context_id, attribute, task) for item in texts.items]
     return [
-        _usable_ladder(item, found, texts, references)
+        _own_ladder(item, found, texts, references)
         for item, found in zip(texts.items, references.find_all(wanted), strict=True)
     ]
 
 
-def _usable_ladder(item: Item, found: Ladder | LadderError, texts: Texts, references: References) -> Ladder | str:
+def ladder_parts(texts: Texts, references: References, which: LadderChoice | None = None) -> dict[str, object]:
+    """What a signature says of the ladders that `find_ladders` finds."""
+    if shared := None if which == "foreign" else _shared_ladder(texts, references, which):
+        return {"ladder": f"shared@{shared.hash[:12]}"}
+    return {"references": references.hash[:12], **({"ladders": "foreign"} if which == "foreign" else {})}
+
+
+def _shared_ladder(texts: Texts, references: References, which: LadderChoice | None) -> Ladder | None:
+    """The ladder that all texts are compared with; None where each has one of its own."""
+    if which == "own":
+        return None
+    task, attribute = texts.task.name, texts.attribute.name
+    shared = references.shared(task, attribute)
+    if which == "shared" and shared is None:
+        raise MethodError(
+            f"none of the ladders {task}/{attribute} in {references.source} is shared. Name the context whose ladder "
+            "texts of all contexts are to be compared with: --ladder ID; in Python References.share(ID)"
+        )
+    return shared
+
+
+def _own_ladder(item: Item, found: Ladder | LadderError, texts: Texts, references: References) -> ChosenLadder | str:
     """found : by the context's id"""
     known = texts.contexts.get(item.context_id)
     context_text = known.text if known is not None else item.context
@@ -331,7 +376,7 @@ def _usable_ladder(item: Item, found: Ladder | LadderError, texts: Texts, refere
             ladder = references.find_by_text(context_text, texts.attribute.name, texts.task.name)
         except LadderError as error:
             return str(found if item.names_context else error)
-    elif found.context is None or not context_text or same_context(context_text, found.context.text):
+    elif not context_text or found.context is None or same_context(context_text, found.context.text):
         ladder = found
     else:
         return (
@@ -339,13 +384,45 @@ def _usable_ladder(item: Item, found: Ladder | LadderError, texts: Texts, refere
             f"{found.context.text.strip()[:40]!r}, the row's is {context_text.strip()[:40]!r}. Generate ladders for "
             "this file, or give its contexts other ids"
         )
-    name = f"ladder {ladder.context_id}/{ladder.attribute}"
-    if not ladder.usable:
-        return f"{name}: all rungs failed. {ladder.rungs[0].reason}"
-    if ladder.context is not None:
-        return ladder
+    if why := _why_unusable(ladder):
+        return why
+    context = ladder.context or texts.context(item)
+    if context is None:
+        return f"ladder {ladder.context_id}/{ladder.attribute} does not carry its context's text"
+    return ChosenLadder(replace(ladder, context=context), context)
+
+
+def _with_context(item: Item, found: Ladder | LadderError, texts: Texts, references: References) -> ChosenLadder | str:
+    """A ladder that need not be of the item's context, with that context."""
+    if isinstance(found, LadderError):
+        return str(found)
+    if why := _why_unusable(found):
+        return why
+    context = _context_of(item, texts, references)
+    if context is None:
+        return (
+            f"the text of its context {item.context_id!r} is not known, and the ladder is another context's. Add it to "
+            "the row, as context"
+        )
+    return ChosenLadder(found, context)
+
+
+def _context_of(item: Item, texts: Texts, references: References) -> Context | None:
+    """What the text was written for, as it is shown beside a ladder of its own, where there is one; None where nobody
+    knows."""
     context = texts.context(item)
-    return f"{name} does not carry its context's text" if context is None else replace(ladder, context=context)
+    task, attribute = texts.task.name, texts.attribute.name
+    if (task, item.context_id, attribute) not in references:
+        return context
+    own = references.find(item.context_id, attribute, task).context
+    return own if own and (context is None or same_context(own.text, context.text)) else context
+
+
+def _why_unusable(ladder: Ladder) -> str:
+    """ "" where the ladder has a rung with a text."""
+    if ladder.usable:
+        return ""
+    return f"ladder {ladder.context_id}/{ladder.attribute}: all rungs failed. {ladder.rungs[0].reason}"
 
 
 def evenly_spaced(ladder: Ladder, n_rungs: int) -> Ladder:

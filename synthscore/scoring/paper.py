@@ -20,6 +20,7 @@ from ..judging.asking import Verdicts
 from ..judging.failures import unreported_note
 from ..signature import seeded_rng
 from ..types import FloatArray, Score
+from .frequencies import SumError, error_on_rungs, variance_of_sum
 from .ladder import OnLadder, TextScoring
 from .method import Limits
 
@@ -34,6 +35,8 @@ class Paper(TextScoring):
     labels, has `low` and `high`, the least and the greatest value that all that is missing could give it together.
     One that lacks the verdict on one inner rung alone is "partial": its value is the middle of those that a margin
     between its neighbours' margins would give. Without the worst or the best rung, or two others, it is unscored.
+    One whose verdicts are frequencies of sampled answers, and all there, has a `stderr`, and with it `low` and `high`
+    are its 90 % interval (frequencies.py): of the score that infinitely many samples of these questions would give.
     `details` hold `raw` (the paper's sum) and `unit` (raw / its bound, in [-1, 1]), both of texts with all verdicts,
     and `label_mass` (the least over its comparisons; NaN, null in a file, where the judge does not report it).
     """
@@ -103,12 +106,16 @@ class Paper(TextScoring):
         low, high = None, None
         if (least < most).any():
             low, high = rung_equivalent([(least * weights).sum(), (most * weights).sum()], n).tolist()
+        stderr = None
+        if not missing and low is None:
+            stderr, low, high = self._sampling_error(raw, text, verdicts)
         note = unreported_note((most - least)[known] / 2) if known.any() else ""
         return Score(
             id=text.target.id,
             context_id=text.target.context_id,
             attribute=text.attribute,
             value=value,
+            stderr=stderr,
             low=low,
             high=high,
             n_comparisons=int(known.sum()),
@@ -121,6 +128,16 @@ class Paper(TextScoring):
             },
             verdicts=text.verdicts(verdicts),
         )
+
+    def _sampling_error(self, raw: float, text: OnLadder, verdicts: Verdicts) -> SumError | tuple[None, None, None]:
+        """raw : of a text with all of its verdicts"""
+        pairs = np.array(text.pairs)[np.argsort(text.levels)]
+        n_samples = verdicts.n_samples[:, pairs]
+        if self.n_samples is not None or np.isinf(n_samples).all() or len(pairs) < text.ladder.n_rungs:
+            return None, None, None
+        better, worse, _ = np.moveaxis(verdicts.by_order[:, pairs], -1, 0)
+        two_sided = verdicts.protocol == "yes_no_two_sided"
+        return error_on_rungs(raw, variance_of_sum(better, worse, n_samples, two_sided=two_sided), len(pairs))
 
     def _sampled(self, probs: FloatArray, text: OnLadder, protocol: str) -> FloatArray:
         """By random numbers of each text's own, so that a sampled score does not depend on its neighbours."""

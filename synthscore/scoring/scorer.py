@@ -313,11 +313,11 @@ class Scorer:
         """The tasks on which a row that names none can be judged."""
         if len(self.questions) == 1:
             return tuple(self.questions)
-        ladders = self.tools.references or ()
+        ladders = self.tools.references or References()
         return [
             task
             for task, attributes in self.questions.items()
-            if any((task, item.context_id, attribute) in ladders for attribute in attributes)
+            if any(ladders.shares(task, name) or (task, item.context_id, name) in ladders for name in attributes)
         ]
 
     # ------------------------------------------------------------------------------------------------- single texts
@@ -475,6 +475,6 @@ def ladder_scales(references: References | None, questions: Mapping[str, Sequenc
         scale
         for task, attributes in questions.items()
         for attribute in attributes
-        for scale in references.filter(task=task, attribute=attribute).scales
+        for scale in references.compared(task, attribute).scales
     }
     return sorted(scales)

@@ -16,10 +16,16 @@ from ..judging.asking import Asking, both_in_one, mean_of_orders
 from ..signature import Signature
 from ..store.engine import StoredVerdicts
 from ..store.file import Store
-from ..types import FloatArray, Ladder, Score
+from ..types import ChosenLadder, FloatArray, Score
 
-Texts = Mapping[int, tuple[Item, Ladder]]
+Texts = Mapping[int, tuple[Item, ChosenLadder]]
 WholeValues = Callable[[FloatArray], FloatArray | None]
+
+
+_OF_LADDERS = ("references", "ladder", "ladders", "scoring", "rungs")
+"""Parts of a signature that a text's key need not say: its ladder is in the key itself."""
+
+N_BEGUN = 4096  # contexts whose part of the key is remembered
 
 
 class WholeTextStore:
@@ -43,12 +49,12 @@ class WholeTexts:
     """
 
     def __init__(self, store: Store, judge: Engine, asked: Signature, values: WholeValues, asking: Asking) -> None:
-        parts = {name: value for name, value in asked.parts if name not in ("references", "scoring", "rungs")}
+        parts = {name: value for name, value in asked.parts if name not in _OF_LADDERS}
         how = Signature.of(**parts, min_mass=asking.min_mass, max_unreported=asking.max_unreported)
         self.values, self.asking, self.read_only = values, asking, store.read_only
         self._mean = mean_of_orders(judge)
         self._stored = StoredVerdicts(store, judge.signature, str(how))
-        self._begun: dict[str, Any] = {}  # context -> what a key's hash begins with
+        self._begun: dict[tuple[str, str, str], Any] = {}  # a ladder and a context -> what a key begins with
         in_words = capabilities_of(judge).answers == "words"  # whose number of samples would be lost
         self._usable = values(np.ones((0, 2, 3))) is not None and not in_words
 
@@ -86,9 +92,13 @@ class WholeTexts:
     def _keys(self, texts: Texts) -> dict[int, dict[int, bytes]]:
         """By the length of the ladder."""
         keys: dict[int, dict[int, bytes]] = {}
-        for index, (item, ladder) in texts.items():
-            if ladder.context_id not in self._begun:
-                self._begun[ladder.context_id] = self._stored.begun(ladder)
-            key = StoredVerdicts.key(self._begun[ladder.context_id], item.require_target().text)
+        for index, (item, chosen) in texts.items():
+            ladder, context = chosen.ladder, chosen.context
+            names = ladder.context_id, context.text, context.facts
+            if names not in self._begun:
+                if len(self._begun) == N_BEGUN:  # as many contexts as there are texts, on a shared ladder
+                    self._begun.clear()
+                self._begun[names] = self._stored.begun(ladder, context)
+            key = StoredVerdicts.key(self._begun[names], item.require_target().text)
             keys.setdefault(ladder.n_rungs, {})[index] = key
         return keys

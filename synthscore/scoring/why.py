@@ -65,12 +65,12 @@ class Explainer:
     def _prompt(self, item: Item, score: Score, task: str, attribute: str) -> Prompt | None:
         templates = Templates(load_task(task))
         texts = Texts(templates=templates, attribute=templates.task.attribute(attribute), items=[item])
-        (ladder,) = find_ladders(texts, self.references)
-        if isinstance(ladder, str) or ladder.context is None or score.value is None:
+        (chosen,) = find_ladders(texts, self.references)
+        if isinstance(chosen, str) or score.value is None:
             return None
-        worse, better = rungs_around(ladder, score.value)
+        worse, better = rungs_around(chosen.ladder, score.value)
         shown = {"worse": worse, "text": item.require_target().text, "better": better}
-        return templates.render("why", ladder.context, texts.attribute, **shown)
+        return templates.render("why", chosen.context, texts.attribute, **shown)
 
 
 def rungs_around(ladder: Ladder, value: float) -> tuple[str, str]:

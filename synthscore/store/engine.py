@@ -7,6 +7,7 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -30,7 +31,7 @@ from ..engine import (
 from ..errors import EngineError
 from ..parts import MOST, PART_S, ask_in_parts, in_parts
 from ..signature import Signature, text_hash
-from ..types import FloatArray, Ladder, Score
+from ..types import Context, FloatArray, Ladder, Score
 from ..usage import Usage
 from .budget import Budget
 from .file import VERDICTS, Store, Stored
@@ -182,11 +183,8 @@ class StoredVerdicts:
     def __init__(self, store: Store, engine: Signature, asked: str) -> None:
         self.store, self.engine, self.asked = store, str(engine), asked
 
-    def begun(self, ladder: Ladder) -> Any:
-        """A hash of all that the verdicts depend on but the text, for `key`. None for a ladder without its context."""
-        if ladder.context is None:
-            return None
-        context = ladder.context
+    def begun(self, ladder: Ladder, context: Context) -> Any:
+        """A hash of all that the verdicts depend on but the text, for `key`. context : that the text was written for"""
         parts = (self.asked, ladder.task, ladder.attribute, context.text, context.facts, ladder.hash)
         return hashlib.sha256(text_hash(VERDICTS, self.engine, *parts).encode())
 
@@ -346,17 +344,34 @@ class RecordedEngine:
 class QuestionCounter(EngineAround):
     """An engine in the place of another, that counts what it is asked and answers nothing.
 
+    front : the engine that is asked in the place of the one that it was made of (`replacing`)
+    n_samples : questions that `front` makes of one on labels
     n_questions : asked for, equal ones each time
     pace : questions a second, as this engine's answers in the store came; None where that is not known
     """
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
+        self.front: Engine = self
+        self.n_samples = 1
         self.pace: float | None = None
         self.n_questions = self._n_counted = self._n_new = self._n_characters = 0
         self._n_tokens = self._n_read = 0  # tokens, and characters of the prompts that were tokenised
         self._distinct: set[bytes] = set()
         self._new: set[bytes] = set()
+
+    @classmethod
+    def replacing(cls, engine: Engine) -> QuestionCounter:
+        """One in the place of the engine that stores answers, or else of the innermost: those around it, which make
+        other questions of what they are asked, go on doing so."""
+        if isinstance(engine, StoredEngine) or not isinstance(engine, EngineAround):
+            return cls(engine)
+        plan = cls.replacing(engine.engine)
+        front = copy(engine)
+        front.engine = plan.front
+        plan.front = front
+        plan.n_samples *= getattr(engine, "n_votes", 1)
+        return plan
 
     def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
         """An EngineError for each."""

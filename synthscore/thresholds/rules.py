@@ -43,7 +43,8 @@ class Rule(ABC):
 class MinScore(Rule):
     """Keeps what scores at least `threshold`, drops the rest.
 
-    What lacks verdicts, scored or not, is unsure where it could be on both sides of the threshold (`limits`).
+    What lacks verdicts, scored or not, is unsure where it could be on both sides of the threshold (`limits`). A score
+    with a stderr, as of answers in words, is taken at its value; AtLeast minds its error.
     """
 
     threshold: float

@@ -106,7 +106,7 @@ def test_rows_are_joined_on_id_or_on_context_and_system(files, capsys, key):
     assert found["fluency"]["system"]["spearman"]["n"] == 4
     assert found["about"]["signature"]["fluency"] == "model:m|scoring:x"
     assert list(found["coherence"]) == ["per_context", "pooled", "system"]
-    assert list(found["coherence"]["pooled"]) == ["spearman", "pearson", "kendall"]
+    assert list(found["coherence"]["pooled"]) == ["spearman", "pearson", "kendall", "auc"]
 
 
 def test_only_the_levels_and_statistics_that_are_asked_for_are_there(files, capsys):

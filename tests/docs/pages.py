@@ -26,7 +26,7 @@ except ModuleNotFoundError:
     import tomli as tomllib
 
 FENCE = re.compile(r'^(?P<indent> *)```(?P<language>\S*)(?: title="(?P<title>[^"]+)")?\s*$')
-SAYS_INCOMPLETE = re.compile(r"#.*exit code 3")
+SAYS_CODE = re.compile(r"#.*exit code (\d+)")
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,8 @@ def _commands(block: Block) -> Iterator[Step]:
         row += 1
         end = next((at for at in range(row, len(lines)) if lines[at].startswith("$ ")), len(lines))
         shown = "\n".join(lines[row:end]).rstrip()
-        code = 3 if SAYS_INCOMPLETE.search(command) else 0
+        said = SAYS_CODE.search(command)
+        code = int(said[1]) if said else 0
         yield Step(block.line + 1 + start, "console", command[2:], shown or None, code)
         row = end
 

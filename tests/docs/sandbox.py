@@ -132,7 +132,7 @@ class Models:
         self.quality = {rung.text: float(rung.level) for ladder in curated for rung in ladder.rungs}
 
     def open(self, name: str, **options: Any) -> Engine:
-        if name.startswith("recorded:") or Path(name).is_dir():
+        if name.startswith(("recorded:", "batch:")) or Path(name).is_dir():
             return open_engine(name, **options)
         if name != "nano":
             return StandIn(name, self.quality)

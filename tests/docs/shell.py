@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import io
+import json
 import re
 import shlex
 import subprocess
@@ -79,6 +80,9 @@ def _run_one(argv: Sequence[str], data: bytes, out: BinaryIO, terminal: BinaryIO
     if program in ("synthscore", "python") and (main := _main(argv)):
         with _streams(data, out, terminal), _printed_warnings():
             return main[0](main[1])
+    if argv[:2] == ["vllm", "run-batch"]:
+        _run_batch(rest[rest.index("-i") + 1], rest[rest.index("-o") + 1], rest[rest.index("--model") + 1])
+        return 0
     checks: dict[str, Callable[[Sequence[str]], bool]] = {
         "python": lambda rest: rest[0] == "-m" and _module(rest[1]).is_file(),
         "make": lambda rest: all(re.search(f"^{name}:", (REPOSITORY / "Makefile").read_text(), re.M) for name in rest),
@@ -88,6 +92,17 @@ def _run_one(argv: Sequence[str], data: bytes, out: BinaryIO, terminal: BinaryIO
     if program not in checks or not checks[program](rest):
         raise ValueError(f"a page runs {shlex.join(argv)!r}, which is not there")
     return 0
+
+
+def _run_batch(questions: str, answers: str, model: str) -> None:
+    """Answers a file as vLLM's would look, with labels and texts that are made up."""
+    from tests.batch_lines import body_of, lines_of, result
+
+    with open(answers, "w", encoding="utf-8") as out:
+        for line in lines_of(questions):
+            labels = body_of(line).get("structured_outputs", {}).get("choice", ["A text of some words."])
+            text = labels[sum(map(ord, line["custom_id"])) % len(labels)]
+            out.write(json.dumps(result(line, text, model=model)) + "\n")
 
 
 def _main(argv: Sequence[str]) -> tuple[Callable[[Sequence[str]], int], Sequence[str]] | None:

@@ -13,7 +13,7 @@ from scipy import stats
 
 from synthscore.errors import InputError
 from synthscore.evaluation import correlation
-from synthscore.evaluation.agreement import LEVELS, agreement
+from synthscore.evaluation.agreement import LEVELS, agreement, even_split
 from synthscore.evaluation.correlation import STATISTICS
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "shared" / "benchmarks"
@@ -327,3 +327,55 @@ def test_without_any_text_there_is_no_agreement_and_the_note_says_why(level):
     assert np.isnan(found.value)
     assert (found.n, found.n_contexts, found.low) == (0, 0, None)
     assert "0" in found.note
+
+
+# ------------------------------------------------------------------------------------------------- AUC
+
+
+@given(VALUES, st.data())
+def test_auc_is_the_share_of_pairs_of_a_good_and_a_bad_text_that_are_in_order(values, data):
+    good = data.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
+    pairs = [
+        (a > b) + (a == b) / 2
+        for a, is_good in zip(values, good, strict=True)
+        for b, other_is_good in zip(values, good, strict=True)
+        if is_good and not other_is_good
+    ]
+    found = correlation.auc(values, good)
+    assert np.isnan(found) if not pairs else found == pytest.approx(np.mean(pairs))
+
+
+def test_auc_is_over_all_texts_with_an_interval_over_contexts():
+    human = [1, 2, 4, 5, 1, 2, 4, 5, 3, 4]
+    contexts = ["a"] * 4 + ["b"] * 4 + ["c"] * 2
+    inside = [0, 1, 2, 3, 10, 11, 12, 13, 21, 22]  # perfect in every context, and contexts far apart
+    found = agreement(inside, human, contexts, level="pooled", good_from=4)
+    assert agreement(inside, human, contexts).value == pytest.approx(1)
+    assert found.value == pytest.approx(17 / 25)  # by hand: 2 + 4 + 5 good texts above 2, 4 and 5 bad ones
+    assert 0 <= found.low < found.value < found.high <= 1
+    assert (found.n, found.n_contexts) == (10, 3)
+    narrow = agreement(inside, human, contexts, level="pooled", good_from=4, confidence=0.5)
+    assert found.low < narrow.low < narrow.high < found.high
+
+
+def test_scores_that_are_all_equal_tell_no_good_text_from_another():
+    assert agreement([1, 1, 1], [1, 2, 3], ["a", "b", "c"], level="pooled", good_from=2).value == 0.5
+
+
+def test_where_all_texts_are_good_there_is_no_auc_and_the_note_says_so():
+    found = agreement([1, 2, 3], [4, 4, 5], ["a", "b", "c"], level="pooled", good_from=4)
+    assert np.isnan(found.value)
+    assert found.note == "all ratings are 4 or more, or none is"
+
+
+def test_auc_is_for_all_texts_together():
+    with pytest.raises(InputError, match="level is 'per_context', expected 'pooled'"):
+        agreement([1, 2], [1, 2], ["a", "a"], good_from=2)
+
+
+@pytest.mark.parametrize(
+    ("ratings", "split"),
+    [([1, 2, 3, 4], 3), ([5, 5, 5, 4], 5), ([1, 1, 1, 2, 3], 2), ([np.nan, 1, 2], 2), ([3, 3], np.nan), ([], np.nan)],
+)
+def test_texts_are_split_as_evenly_as_ratings_allow(ratings, split):
+    assert even_split(ratings) == pytest.approx(split, nan_ok=True)

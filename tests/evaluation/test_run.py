@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from synthscore.errors import InputError, TemplateError
 from synthscore.evaluation import Evaluation, FigureKey, Mean, Settings, evaluate
-from synthscore.evaluation.agreement import agreement
+from synthscore.evaluation.agreement import agreement, even_split
 from synthscore.evaluation.methods import MethodError
 from synthscore.evaluation.people import reliability
 from synthscore.evaluation.ratings import RatedText, Ratings
@@ -80,7 +80,8 @@ def made(**functions):
 def test_a_perfect_method_agrees_fully_and_its_opposite_not_at_all():
     found = evaluate(made_up(), made(good=perfect, bad=reversed_))
     for place, figure in found.agreements.items():
-        assert figure.value == pytest.approx(1 if place.method == "good" else -1)
+        opposite = 0 if place.statistic == "auc" else -1
+        assert figure.value == pytest.approx(1 if place.method == "good" else opposite)
         assert (figure.low, figure.high) == pytest.approx((figure.value, figure.value))
 
 
@@ -88,12 +89,13 @@ def test_every_figure_is_that_of_synthscore_agreement():
     ratings = made_up()
     found = evaluate(ratings, made(hash=by_hash))
     for place, figure in found.agreements.items():
-        values = [by_hash(text, place.attribute) for text in ratings]
-        assert figure == agreement(
-            values, ratings.human(place.attribute), ratings.context_ids, ratings.systems,
-            level=place.level, statistic=place.statistic,
-        )  # fmt: skip
-    assert len(found.agreements) == 2 * 3 * 3
+        values, human = [by_hash(text, place.attribute) for text in ratings], ratings.human(place.attribute)
+        how = {"statistic": place.statistic}
+        if place.statistic == "auc":
+            how = {"good_from": even_split(human)}
+        assert figure == agreement(values, human, ratings.context_ids, ratings.systems, level=place.level, **how)
+    assert len(found.agreements) == 2 * (3 * 3 + 1)
+    assert found.to_json()["good_from"] == {name: even_split(ratings.human(name)) for name in ATTRIBUTES}
     assert found.at("hash", "fluency") is found.agreements[FigureKey("hash", "fluency", "per_context", "spearman")]
 
 
@@ -122,7 +124,7 @@ def test_a_mean_over_an_attribute_without_a_figure_is_none():
 def test_contrasts_are_of_every_other_method_with_the_one_named_and_corrected_together():
     methods = made(good=perfect, bad=reversed_, hash=by_hash, twin=perfect)
     found = evaluate(made_up(), methods, against="good", statistics=["spearman"])
-    assert len(found.contrasts) == 3 * 2 * 3
+    assert len(found.contrasts) == 3 * 2 * (3 + 1)
     assert not any(place.method == "good" for place in found.contrasts)
     bad = found.contrasts[FigureKey("bad", "fluency", "per_context", "spearman")]
     assert (bad.value, bad.low, bad.high) == pytest.approx((-2, -2, -2))

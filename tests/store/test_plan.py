@@ -3,6 +3,7 @@
 import pytest
 
 from synthscore.engine import Capabilities, Prompt, Question
+from synthscore.engines.words import InWords
 from synthscore.store.engine import QuestionCounter
 from synthscore.store.file import Store
 from synthscore.store.runs import Run, Spent
@@ -80,3 +81,15 @@ def test_the_pace_is_that_of_the_engines_last_runs(engine, tmp_path):
     after = QuestionCounter(engine)
     after.answer(questions(100))
     assert after.pace == pytest.approx(204 / 21)
+
+
+def test_in_words_the_samples_are_counted_that_the_store_lacks(engine):
+    judge = InWords(engine, n_votes=1)
+    judge.answer(questions(10))
+    plan = QuestionCounter.replacing(InWords(engine, n_votes=3))
+    plan.front.answer(questions(40))
+    assert (plan.n_samples, plan.n_questions, plan.n_distinct, plan.n_new) == (3, 120, 120, 110)
+    assert plan.front.signature == InWords(engine, n_votes=3).signature
+    alone = QuestionCounter.replacing(engine)
+    alone.front.answer(questions(40))
+    assert (alone.front, alone.n_new) == (alone, 40)

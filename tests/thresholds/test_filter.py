@@ -539,7 +539,7 @@ def test_a_row_with_another_text_of_its_context_is_not_found(engine):
 def test_verdicts_of_a_wrong_size_count_as_missing(engine, folder):
     with Store(folder / "other.sqlite") as store:
         stored = StoredVerdicts(store, engine.signature, "asked")
-        key = stored.key(stored.begun(ladder("c0")), "text")
+        key = stored.key(stored.begun(ladder("c0"), ladder("c0").context), "text")
         store.put_many([Stored(key, "verdicts", "AAAA", "engine")])
         with pytest.warns(SynthscoreWarning, match="cannot be used and count as missing"):
             assert not stored.get_many([key], 5, 1)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
-from ...engine import Answer, Capabilities, Generation, LabelAnswer, OtherToken, Prompt, Question, Sampling
+from ...engine import Answer, Capabilities, Generation, Prompt, Question, Sampling
 from ...errors import EngineError, InputError, LabelError, ServerError, SynthscoreWarning
 from ...signature import Signature
 from ..tokens import PromptTokenizer, fix_date, warn_of_boundary
@@ -157,15 +157,7 @@ class Server(Served):
             name = f"the model {self.model} on {self.url}"
             raise LabelError(f"{name} reports no log-probabilities. Ask it in words: --answers words")
         known, _ = self._known(question.prompt, question.labels)
-        other = None
-        if known.other is not None:
-            token, log_prob = known.other
-            other = OtherToken(self.tokens.tokenizer.decode([token]) if self.tokens else str(token), log_prob)
-        answer = LabelAnswer(known.most.tolist(), other)
-        censored = known.least < known.most
-        if censored.any():
-            answer = answer._replace(censored=censored.tolist(), floors=known.least.tolist())
-        return answer
+        return known.answer(self.tokens.spell if self.tokens else str)
 
     def _known(self, prompt: Prompt, labels: Sequence[str]) -> tuple[Known, NextToken[Any]]:
         """What is known of labels, and the first step."""

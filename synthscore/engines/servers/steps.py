@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ...engine import MOST_LOG_PROB, MOST_MASS
+from ...engine import MOST_LOG_PROB, MOST_MASS, LabelAnswer, OtherToken
 from ...types import FloatArray
 from ..tokens import Ids, LabelForms, check_distinct
 
@@ -125,6 +125,15 @@ class Known:
     least: FloatArray
     most: FloatArray
     other: tuple[int | str, float] | None
+
+    def answer(self, spell: Callable[[Any], str]) -> LabelAnswer:
+        """As the answer to the question. spell : makes text of the other token"""
+        other = None if self.other is None else OtherToken(spell(self.other[0]), self.other[1])
+        answer = LabelAnswer(self.most.tolist(), other)
+        censored = self.least < self.most
+        if censored.any():
+            answer = answer._replace(censored=censored.tolist(), floors=self.least.tolist())
+        return answer
 
 
 def known_from_ids(forms: LabelForms, step: Callable[[Ids], NextToken[int]]) -> Known:

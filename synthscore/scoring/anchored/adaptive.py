@@ -20,8 +20,8 @@ from .scale import Scale
 
 Ask = Callable[[IntArray, IntArray, BoolArray], FloatArray]
 """target, level (1..N), swapped (as in Verdict), each of shape (n,) -> better, worse, similar of the target, shape
-(n, 3), which sum to 1 (`three_way`); a row of NaN where there is no answer. Questions are sorted by context, level,
-order, so that what prompts share lies together."""
+(n, 3), which sum to 1 (`three_way`); a row of NaN where there is no answer, of inf where it will come later. Questions
+are sorted by context, level, order, so that what prompts share lies together."""
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
@@ -89,6 +89,7 @@ def ask_in_rounds(
     *,
     both_orders: bool = True,
     usable: BoolArray | None = None,
+    n_samples: float = math.inf,
 ) -> Rounds:
     """Ask about each target until the stop rule is met, by one answer at least, or no question is left.
 
@@ -103,10 +104,12 @@ def ask_in_rounds(
     contexts : id of each target's context
     both_orders : a question may be asked in either order, each counts as one; False: as usual alone
     usable : shape (n_targets, N); rungs that can be asked about; None: all. What fails is not asked again
+    n_samples : how many samples each answer is of, where all can be read; inf: it is exact
     scale : of a judge that sees the rungs rise
     """
     n_targets = len(contexts)
     n = scale.n_rungs
+    judge = scale.judge.of_samples(n_samples)
     usable = np.ones((n_targets, n), dtype=bool) if usable is None else usable
     left = np.repeat(usable[:, None], 1 + both_orders, axis=1)  # (n_targets, n_orders, N)
     n_full = left.sum(axis=(1, 2))
@@ -117,8 +120,8 @@ def ask_in_rounds(
     open_ = np.arange(n_targets)
     n_rounds = 0
     while True:
-        posterior = _placed(scale, [contexts[k] for k in open_.tolist()], probs[open_])
-        known = _Known(scale.judge, posterior, precision[open_], _answered(probs[open_]))
+        posterior = _placed(scale, [contexts[k] for k in open_.tolist()], probs[open_], n_samples)
+        known = _Known(judge, posterior, precision[open_], _answered(probs[open_]))
         to_come = known.to_come(left[open_])
         met[open_] = (posterior.n_answers > 0) & stop.met(posterior.mean, posterior.sd, to_come)
         going = ~met[open_] & left[open_].any(axis=(1, 2))
@@ -130,11 +133,14 @@ def ask_in_rounds(
         target = target[sort]
         rung = rung[sort]
         order = order[sort]
-        probs[target, order, rung] = ask(target, rung + 1, order == 1)
+        answers = ask(target, rung + 1, order == 1)
+        waits = np.isinf(answers[:, 0])  # its next question depends on this answer
+        probs[target, order, rung] = np.where(waits[:, None], np.nan, answers)
         left[target, order, rung] = False
+        left[target[waits]] = False
         open_ = open_[going]
         n_rounds += 1
-    posterior = _placed(scale, contexts, probs)
+    posterior = _placed(scale, contexts, probs, n_samples)
     return Rounds(
         posterior=posterior,
         probs=probs,
@@ -150,10 +156,11 @@ def _answered(probs: FloatArray) -> BoolArray:
     return np.logical_not(np.isnan(probs).any(axis=-1))
 
 
-def _placed(scale: Scale, contexts: Sequence[str], probs: FloatArray) -> Posterior:
+def _placed(scale: Scale, contexts: Sequence[str], probs: FloatArray, n_samples: float) -> Posterior:
     """By the answers, in one order whatever the round: sums of the same numbers are then the same to the last bit."""
     target, rung, order = np.nonzero(_answered(probs).swapaxes(1, 2))
-    return scale.place(contexts, target, rung + 1, order == 1, probs[target, order, rung])
+    counts = np.full(len(target), n_samples)
+    return scale.place(contexts, target, rung + 1, order == 1, probs[target, order, rung], counts)
 
 
 class _Known:

@@ -21,7 +21,7 @@ def bias_between_texts(answers: SoftAnswers, judge: JudgeModel, posterior: Poste
     probs = judge.probs(log_odds_at(some, judge, posterior))
     var = np.maximum(variance(probs), 1e-12)
     off = some.sign * (some.margin - margin(probs)) / var
-    known = var / (judge.noise + judge.spread * var)
+    known = var / judge.dispersion(var, some.sampling)
     about, other = np.where(some.sign > 0, (some.first, some.second), (some.second, some.first))
     place = (some.ladder * n + about) * n + other
     shape = (answers.n_ladders, n, n)

@@ -8,6 +8,12 @@ residual of an answer over its standard deviation,
     cor(z, z') = rung^|j - k|      of the answers about a text and rungs j and k, those about a rung taken together
 
 What all answers about a text have in common looks like its quality: no residual shows it.
+
+Of answers that are n samples, it is the settled opinions that correlate so. The share of z^2 that is theirs is
+
+    f^2 = m / (1/n + (1 - 1/n) m)        m = noise + spread V;   1 for exact probabilities
+
+so that cor(z, z') = pair f f', and the same with rung. What sampling adds is of each answer alone.
 """
 
 from __future__ import annotations
@@ -38,8 +44,9 @@ class Evidence:
     def __init__(self, answers: SoftAnswers, judge: JudgeModel) -> None:
         self.judge = judge
         self.shape = answers.n_targets, answers.n_rungs
-        pairs = pairs_of(answers)
-        self.repeated = 1 + (np.bincount(pairs)[pairs] - 1) * judge.pair_correlation
+        self.sampling = answers.sampling
+        self.pairs = pairs_of(answers)
+        self.repeated = 1 + (np.bincount(self.pairs)[self.pairs] - 1) * judge.pair_correlation
         self.about = answers.first >= answers.n_rungs
         self.target = answers.first[self.about] - answers.n_rungs
         self.place = self.target * answers.n_rungs + answers.second[self.about]
@@ -47,19 +54,46 @@ class Evidence:
     def weight(self, probs: FloatArray) -> FloatArray:
         """How many answers drawn from P each answer is worth, shape (n_answers,). probs : P of each answer
 
-            w / (1 + (k - 1) pair) / effect        w = 1 / (noise + spread V), k answers about the same two texts
+            w / (1 + (k - 1) pair) / effect        w = JudgeModel.weight, k answers about the same two texts
 
-        effect is that of `effect_of_neighbours` on all answers about a text.
+        of sampled answers w / (1 + pair f sum of the others' f). effect is that of `effect_of_neighbours` on all
+        answers about a text.
         """
         weight = self.weight_of_pairs(probs)
         if self.judge.rung_correlation:
             info = self.by_rung(weight * variance(probs))
-            weight[self.about] /= effect_of_neighbours(self.judge, info)[self.target]
+            effect = effect_of_neighbours(self.judge, info, self.share_by_rung(probs, weight))
+            weight[self.about] /= effect[self.target]
         return weight
 
     def weight_of_pairs(self, probs: FloatArray) -> FloatArray:
         """As `weight`, but for what neighbouring rungs share."""
-        return self.judge.weight(probs) / self.repeated
+        if self.sampling is None:
+            return self.judge.weight(probs) / self.repeated
+        return self.judge.weight(probs, self.sampling) / self._repeated(np.sqrt(self._share(probs, self.sampling)))
+
+    def _share(self, probs: FloatArray, sampling: FloatArray) -> FloatArray:
+        return share_of_opinion(self.judge, variance(probs), sampling)
+
+    def _repeated(self, root: FloatArray) -> FloatArray:
+        """Of answers that share `root`, f, of their noise: `repeated`, where all f are 1."""
+        others = np.bincount(self.pairs, root)[self.pairs] - root
+        repeated: FloatArray = 1 + root * others * self.judge.pair_correlation
+        return repeated
+
+    def share_by_rung(self, probs: FloatArray, weight: FloatArray) -> FloatArray | None:
+        """The share f^2 of the answers about each target and rung taken together, shape (n_targets, N); None: 1.
+
+        weight : of `weight_of_pairs`. Of k answers alike, f^2 (1 + (k - 1) pair) / (1 + (k - 1) pair f^2): what they
+        share is not divided by k.
+        """
+        if self.sampling is None:
+            return None
+        share = self._share(probs, self.sampling)
+        share = share * self.repeated / self._repeated(np.sqrt(share))
+        info = weight * variance(probs)
+        total = self.by_rung(info)
+        return np.divide(self.by_rung(info * share), total, out=np.zeros_like(total), where=total > 0)
 
     def by_rung(self, values: FloatArray) -> FloatArray:
         """Sums over the answers about each target and rung, shape (n_targets, N)."""
@@ -67,15 +101,23 @@ class Evidence:
         return sums.reshape(self.shape)
 
 
-def effect_of_neighbours(judge: JudgeModel, info: FloatArray) -> FloatArray:
+def share_of_opinion(judge: JudgeModel, var: FloatArray, sampling: FloatArray) -> FloatArray:
+    """f^2, what of an answer's noise is the judge's settled opinion, shape of var: 1 for exact probabilities."""
+    share: FloatArray = judge.dispersion(var) / judge.dispersion(var, sampling)
+    return np.minimum(share, 1.0)
+
+
+def effect_of_neighbours(judge: JudgeModel, info: FloatArray, share: FloatArray | None = None) -> FloatArray:
     """How many times as uncertain (in variance) a text is as independent answers with this information would leave it.
 
-        g' C g / g' g        g = sqrt(info), C_jk = rung_correlation^|j - k|
+        g' C g / g' g        g = sqrt(info), C_jk = rung_correlation^|j - k| f_j f_k, C_jj = 1
 
-    info : shape (n_targets, N), in any unit. returns : shape (n_targets,); 1 where there is no information
+    info : shape (n_targets, N), in any unit. share : f^2 of each rung; None: 1
+    returns : shape (n_targets,); 1 where there is no information
     """
     g = np.sqrt(info)
     own = (g**2).sum(axis=1)
+    g = g if share is None else g * np.sqrt(share)
     together = own.copy()
     for lag in range(1, g.shape[1]):  # not as a matrix product, whose rounding depends on how many texts there are
         together += 2 * judge.rung_correlation**lag * (g[:, lag:] * g[:, :-lag]).sum(axis=1)
@@ -108,7 +150,9 @@ def find_pair_correlation(answers: SoftAnswers, judge: JudgeModel, off: Residual
     What the positions hide of residuals is their own variance, which such answers share: it is added to both sums.
     """
     towards = np.where((answers.first < answers.n_rungs) & (answers.first > answers.second), -1.0, 1.0)
-    weight = judge.weight(off.probs)
+    weight = judge.weight(off.probs, off.sampling)
+    if off.sampling is not None:
+        towards = towards * np.sqrt(share_of_opinion(judge, off.variance, off.sampling))
     z = towards * off.residual * np.sqrt(weight / off.variance)
     hidden = towards * np.sqrt(weight * off.variance * off.hidden)
     pairs = np.unique(pairs_of(answers), return_inverse=True)[1]
@@ -118,6 +162,8 @@ def find_pair_correlation(answers: SoftAnswers, judge: JudgeModel, off: Residual
         squares = np.bincount(pairs, values**2)
         together += float((np.bincount(pairs, values) ** 2 - squares) @ (others > 0))
         apart += float(squares @ others)
+    if off.sampling is not None:  # of f^2 z^2 the share f^2 is the opinion's
+        apart -= float(np.bincount(pairs, towards**2 * (1 - towards**2)) @ others)
     return float(np.clip(together / apart, _LEAST, _MOST))
 
 
@@ -129,7 +175,8 @@ def find_rung_correlation(answers: SoftAnswers, judge: JudgeModel, posterior: Po
 
         ratio = sum of y_j y_j+1 / sum of y_j y_j
 
-    and the correlation is the one whose P C P have this ratio. What the errors of rungs hide of y y' is added to it.
+    and the correlation is the one whose P C P have this ratio. What the errors of rungs hide of y y' is added to it. Of
+    sampled answers it is drawn towards 0, as far as no correlation moves the ratio by more than its own error.
     """
     n = answers.n_rungs
     evidence = Evidence(answers, judge)
@@ -148,6 +195,19 @@ def find_rung_correlation(answers: SoftAnswers, judge: JudgeModel, posterior: Po
     squares, products = (np.einsum("tjk,jk->t", seen, each) for each in (here, beside))
     ratio = products.sum() / squares.sum()
     spread = ((products - ratio * squares) ** 2).sum() * len(squares) / (len(squares) - 1)
-    expected = [(project @ each @ project).sum(axis=0) for each in (here, beside)]
-    ratios = [(decay(c, n) * expected[1]).sum() / (decay(c, n) * expected[0]).sum() for c in _GRID.tolist()]
-    return float(np.interp(ratio - np.sqrt(spread) / squares.sum(), ratios, _GRID))
+    through = [project @ each @ project for each in (here, beside)]
+    expected = [matrices.sum(axis=0) for matrices in through]
+    of_sampling = [0.0, 0.0]  # of each rung by itself, whatever the correlation
+    share = evidence.share_by_rung(off.probs, weight)
+    if share is not None:
+        f = np.sqrt(share[whole])
+        expected = [(matrices * f[:, :, None] * f[:, None, :]).sum(axis=0) for matrices in through]
+        of_sampling = [np.einsum("tjj,tj->", matrices, 1 - share[whole]).item() for matrices in through]
+    at_here, at_beside = ([(decay(c, n) * each).sum() for c in _GRID.tolist()] for each in expected)
+    ratios = [(b + of_sampling[1]) / (h + of_sampling[0]) for h, b in zip(at_here, at_beside, strict=True)]
+    stderr = np.sqrt(spread) / squares.sum()
+    found = float(np.interp(ratio - stderr, ratios, _GRID))
+    if share is not None:  # where sampling hides the opinions, any correlation fits the ratio
+        told = ratios[-1] - ratios[0]
+        found *= float(told**2 / (told**2 + stderr**2))
+    return found

@@ -174,7 +174,7 @@ class Watch:
             posterior, differences = solve(answers, wide, posterior)
         expected = wide.probs(log_odds_at(answers, wide, posterior))
         var = variance(expected)
-        weight = wide.weight(expected)
+        weight = wide.weight(expected, answers.sampling)
         residual = answers.margin - margin(expected)
 
         def over(values: FloatArray, at: IntArray = answers.ladder) -> FloatArray:
@@ -280,14 +280,18 @@ def answers_of(scores: Sequence[Score], n_rungs: int, protocol: str) -> tuple[So
         first=n_rungs + target,
         second=level - 1,
         sign=np.where(table[:, 2], -1.0, 1.0),
-        probs=three_way(table[:, 3:], protocol),
+        probs=three_way(table[:, 3:6], protocol),
+        n_samples=table[:, 6],
     )
     return answers, list(contexts)
 
 
 def verdict_table(scores: Iterable[Score]) -> FloatArray:
-    """Which score, level, whether swapped, better, worse, similar, of each verdict; shape (n_verdicts, 6)."""
+    """Which score, level, whether swapped, better, worse, similar, number of samples (inf: exact), of each verdict;
+    shape (n_verdicts, 7)."""
     rows = [
-        (k, v.level, v.swapped, v.better, v.worse, v.similar) for k, score in enumerate(scores) for v in score.verdicts
+        (k, v.level, v.swapped, v.better, v.worse, v.similar, v.n_samples or math.inf)
+        for k, score in enumerate(scores)
+        for v in score.verdicts
     ]
-    return np.array(rows, dtype=np.float64).reshape(-1, 6)
+    return np.array(rows, dtype=np.float64).reshape(-1, 7)

@@ -113,9 +113,11 @@ class Anchored(Scoring):
 
     def refuse(self, ladder: Ladder) -> str:
         """Why the ladder cannot be used with the scale given; "" where it can."""
+        name = f"ladder {ladder.context_id}/{ladder.attribute}"
+        if ladder.context is None:
+            return f"{name} does not carry its context's text, which the judge is shown with two of its rungs"
         if self.scale is None:
             return ""
-        name = f"ladder {ladder.context_id}/{ladder.attribute}"
         if ladder.n_rungs not in self.known:
             lengths = ", ".join(map(str, sorted(self.known)))
             return f"{name} has {ladder.n_rungs} rungs, and there is only a scale for {lengths}. Fit one for its length"

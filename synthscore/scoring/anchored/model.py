@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ...errors import InputError
 from ...types import BoolArray, FloatArray, IntArray
 
-_BY_ANSWER = ("ladder", "first", "second", "sign", "probs")
+_BY_ANSWER = ("ladder", "first", "second", "sign", "probs", "n_samples")
 _MOST = 1e12  # no number of a judge comes near
 
 
@@ -31,7 +31,9 @@ class SoftAnswers:
     second : int64, shape (n_answers,); the rung that it was compared with, 0..n_rungs - 1
     sign : float64, shape (n_answers,); +1 where the question was asked as usual, -1 where the other way round
     probs : float64, shape (n_answers, 3); better, worse, similar, of `first`; sum to 1
-    raises : InputError for numbers that are no probabilities
+    n_samples : float64, shape (n_answers,); how many sampled answers `probs` are the frequencies of, inf for exact
+        probabilities; None: all are exact
+    raises : InputError for numbers that are no probabilities, or samples fewer than one
     """
 
     n_ladders: int
@@ -42,12 +44,19 @@ class SoftAnswers:
     second: IntArray
     sign: FloatArray
     probs: FloatArray
+    n_samples: FloatArray | None = None
 
     def __post_init__(self) -> None:
         wrong = np.flatnonzero(~(np.abs(self.probs.sum(axis=1) - 1) < 1e-6) | (self.probs < 0).any(axis=1))
         if len(wrong):
             raise InputError(
                 f"answer {wrong[0]} has probabilities {self.probs[wrong[0]].tolist()}, expected three that sum to 1"
+            )
+        if self.n_samples is not None and not (few := self.n_samples >= 1).all():
+            row = int(np.argmin(few))
+            raise InputError(
+                f"answer {row} is of {self.n_samples[row]:g} samples, expected 1 or more, inf for exact probabilities",
+                value=float(self.n_samples[row]),
             )
 
     def __len__(self) -> int:
@@ -62,9 +71,16 @@ class SoftAnswers:
         """(p(better) - p(worse)) / 2, shape (n_answers,)"""
         return margin(self.probs)
 
+    @property
+    def sampling(self) -> FloatArray | None:
+        """1 / n_samples, shape (n_answers,): 0 for exact probabilities. None: all are exact"""
+        exact = self.n_samples is None or np.isinf(self.n_samples).all()
+        return None if self.n_samples is None or exact else 1 / self.n_samples
+
     def take(self, rows: npt.NDArray[Any]) -> SoftAnswers:
         """Some of the answers, over the same ladders and targets."""
-        return replace(self, **{name: getattr(self, name)[rows] for name in _BY_ANSWER})
+        columns = {name: getattr(self, name) for name in _BY_ANSWER}
+        return replace(self, **{name: values[rows] for name, values in columns.items() if values is not None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +92,8 @@ class JudgeModel:
     n_rungs : of the ladders that it was fitted on; positions are on 1..n_rungs
     discrimination : nats for each rung of difference, > 0. position_bias : nats in favour of the text asked about
     log_tie : log nu, nats; -inf for protocols without Similar
-    noise, spread : an answer of variance V has the weight 1 / (noise + spread * V) of an answer drawn from P
+    noise, spread : exact probabilities of variance V have the weight 1 / (noise + spread * V) of an answer drawn from P
+        (`weight`, also of sampled answers)
     pair_correlation : of the noise of answers about the same two texts, in either order or once more
     rung_correlation : of the noise of answers about a text and two neighbouring rungs
     rung_sd : (shift, stretch, uneven): standard deviations of whole ladders' positions, in rungs; of their lengths,
@@ -137,9 +154,35 @@ class JudgeModel:
         probs /= (probs[..., 0] + probs[..., 1] + probs[..., 2])[..., None]
         return probs
 
-    def weight(self, probs: FloatArray) -> FloatArray:
-        """How many answers drawn from P an answer is worth, shape of all but the last axis."""
-        return 1 / (self.noise + self.spread * variance(probs))
+    def dispersion(self, var: FloatArray, sampling: FloatArray | None = None) -> FloatArray:
+        """Variance of an answer's margin over V, that of one answer drawn from P; shape of var.
+
+            1/n + (1 - 1/n) m        m = noise + spread V, which is all of it for exact probabilities
+
+        By the law of total variance: the judge's settled opinion, which all n samples share, has the variance m V, and
+        what is left of V is divided by n.
+        var : V. sampling : 1/n, shape of var; None: 0
+        """
+        settled: FloatArray = self.noise + self.spread * var
+        return settled if sampling is None else sampling + (1 - sampling) * settled
+
+    def weight(self, probs: FloatArray, sampling: FloatArray | None = None) -> FloatArray:
+        """How many answers drawn from P an answer is worth, 1 / `dispersion`; shape of all but the last axis."""
+        return 1 / self.dispersion(variance(probs), sampling)
+
+    def of_samples(self, n_samples: float) -> JudgeModel:
+        """The judge whose exact probabilities have the weight that n samples of this one have; the same for inf.
+
+        What answers have in common is the opinion's share of their noise (correlation.py), here at V = 1/5.
+        """
+        if math.isinf(n_samples):
+            return self
+        sampling = 1 / n_samples
+        made = replace(self, noise=sampling + (1 - sampling) * self.noise, spread=(1 - sampling) * self.spread)
+        share = min((self.noise + self.spread / 5) / (made.noise + made.spread / 5), 1.0)
+        return replace(
+            made, pair_correlation=share * self.pair_correlation, rung_correlation=share * self.rung_correlation
+        )
 
     def rung_precision(self) -> FloatArray:
         """Inverse covariance of a ladder's rungs around 1..N, shape (N, N)."""
@@ -241,12 +284,14 @@ class Residuals(NamedTuple):
 
     probs : P of each answer, shape (n_answers, 3). variance : V, of its margin
     residual : margin of the answer less that of P
+    sampling : as of SoftAnswers
     hidden : variance of its log-odds by what is not known of the positions, nats squared
     """
 
     probs: FloatArray
     variance: FloatArray
     residual: FloatArray
+    sampling: FloatArray | None
     hidden: FloatArray
 
 

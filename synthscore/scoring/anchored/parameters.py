@@ -114,12 +114,14 @@ def find_residuals(judge: JudgeModel, answers: SoftAnswers, posterior: Posterior
         probs=probs,
         variance=np.maximum(variance(probs), 1e-12),
         residual=answers.margin - margin(probs),
+        sampling=answers.sampling,
         hidden=judge.discrimination**2 * differences,
     )
 
 
 def fit_noise(judge: JudgeModel, off: Residuals) -> JudgeModel:
-    """How far answers lie from what the positions say: squared residuals are noise V + spread V^2 in the mean.
+    """How far answers lie from what the positions say: squared residuals are noise V + spread V^2 in the mean, and of n
+    samples V / n + (1 - 1/n) (noise V + spread V^2).
 
     By least squares of their ratio to what is expected, neither below 0. The positions are fitted to these very
     answers: what they hide of a residual is their own variance, V^2 hidden, and is added.
@@ -129,7 +131,12 @@ def fit_noise(judge: JudgeModel, off: Residuals) -> JudgeModel:
     var = off.variance
     squared = off.residual**2 + var**2 * off.hidden
     expected = judge.noise * var + judge.spread * var**2
-    design = np.stack([var, var**2], axis=1) / expected[:, None]
+    terms = np.stack([var, var**2], axis=1)
+    if off.sampling is not None:
+        expected = off.sampling * var + (1 - off.sampling) * expected
+        squared = squared - off.sampling * var
+        terms *= (1 - off.sampling)[:, None]
+    design = terms / expected[:, None]
     observed = squared / expected
     prior = np.sqrt(FEW_ANSWERS) * np.diag([1 / NOISE, 1 / SPREAD])
     found, _ = nnls(np.vstack([design, prior]), np.append(observed, np.full(2, np.sqrt(FEW_ANSWERS))))

@@ -43,8 +43,15 @@ class LengthGroup:
 
     def answers(self, verdicts: Verdicts) -> SoftAnswers:
         """verdicts : of all pairs of the call"""
-        by_order = verdicts.by_order[:, self.pairs]
-        return answers_of(self.n_rungs, len(self.ladders), self.ladder_of, self.compared, by_order, verdicts.protocol)
+        return answers_of(
+            n_rungs=self.n_rungs,
+            n_ladders=len(self.ladders),
+            ladder_of=self.ladder_of,
+            compared=self.compared,
+            by_order=verdicts.by_order[:, self.pairs],
+            protocol=verdicts.protocol,
+            n_samples=verdicts.n_samples[:, self.pairs],
+        )
 
 
 def grouped(
@@ -112,6 +119,8 @@ def ask_adaptively(
     if first:
         orders = [False, True][: asking.n_orders]
         inquiry.ask(np.tile(first, len(orders)), np.repeat(orders, len(first)), progress)
+        if inquiry.postponed(np.array(first)).any():  # the scale depends on them, and on it which questions come next
+            return met
     verdicts = inquiry.verdicts()
     for group in rising:
         n = group.n_rungs
@@ -127,7 +136,9 @@ def ask_adaptively(
             threshold = rescaled(stop.threshold, int(scale_of[block[0]]), n)
 
             def ask(target: IntArray, level: IntArray, swapped: BoolArray, own: IntArray = own) -> FloatArray:
-                return three_way(inquiry.ask(own[target, level - 1], swapped, progress), asking.protocol)
+                pair = own[target, level - 1]
+                found = three_way(inquiry.ask(pair, swapped, progress), asking.protocol)
+                return np.where(inquiry.postponed(pair)[:, None], np.inf, found)
 
             with together():
                 rounds = ask_in_rounds(
@@ -137,6 +148,7 @@ def ask_adaptively(
                     replace(stop, threshold=threshold),
                     both_orders=asking.n_orders == 2,
                     usable=own >= 0,
+                    n_samples=float(inquiry.signature.part("votes") or "inf"),
                 )
             met |= {group.members[k]: done for k, done in zip(block.tolist(), rounds.met.tolist(), strict=True)}
             n_saved = int((rounds.n_full - rounds.n_asked).sum())

@@ -122,6 +122,7 @@ class Scale:
         level: IntArray,
         swapped: npt.NDArray[np.bool_],
         verdicts: FloatArray,
+        n_samples: FloatArray | None = None,
     ) -> Posterior:
         """Where targets stand, each by its own answers alone; one row an answer. Posterior.rungs is of each target's
         ladder.
@@ -130,6 +131,7 @@ class Scale:
         target : place in `contexts`. level : 1..N. swapped : as in Verdict
         verdicts : shape (n_answers, 3); better, worse, similar, of the target, which sum to 1 (`three_way`); one that
             was never given is left out
+        n_samples : shape (n_answers,), as in SoftAnswers; None: exact probabilities
         raises : InputError for levels that the scale has not, or numbers that are no probabilities
         """
         wrong = np.flatnonzero((level < 1) | (level > self.n_rungs))
@@ -149,6 +151,7 @@ class Scale:
             second=level - 1,
             sign=np.where(swapped, -1.0, 1.0),
             probs=_summing_to_1(verdicts),
+            n_samples=n_samples,
         )
         return positions(answers, self.judge, self.prior(contexts))
 

@@ -33,12 +33,14 @@ def answers_of(
     compared: IntArray,
     by_order: FloatArray,
     protocol: str,
+    n_samples: FloatArray | None = None,
 ) -> SoftAnswers:
     """Those that were given about pairs of texts, on ladders of one length; what failed is missing.
 
     ladder_of : of each target, its ladder, shape (n_targets,)
     compared : shape (n_pairs, 3); ladder, text asked about, rung it was compared with, numbered as in SoftAnswers
     by_order : shape (n_orders, n_pairs, 3), as in Verdicts; NaN where there is no answer. protocol : that it came by
+    n_samples : shape (n_orders, n_pairs), as in Verdicts; None: exact probabilities
     """
     n_orders, n_pairs = by_order.shape[:2]
     probs = by_order.reshape(-1, 3)
@@ -54,6 +56,7 @@ def answers_of(
         second=second,
         sign=sign,
         probs=three_way(probs[known], protocol),
+        n_samples=None if n_samples is None else n_samples.ravel()[known],
     )
 
 
@@ -111,5 +114,6 @@ def placed(answers: SoftAnswers, ladders: Mapping[str, Ladder], scale: Scale) ->
         level=about.second + 1,
         swapped=about.sign < 0,
         verdicts=about.probs,
+        n_samples=about.n_samples,
     )
     return scale, posterior

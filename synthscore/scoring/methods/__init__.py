@@ -19,7 +19,7 @@ from ...errors import InputError, SynthscoreWarning
 from ...io.settings import Count, Seed, Share, Span, given_options, read_option
 from ...judging.asking import ProtocolName
 from ...plugins import load_plugins
-from ..ladder import LadderMethod, Scoring
+from ..ladder import LadderChoice, LadderMethod, Scoring
 from ..method import Method, MethodError, require_options
 from ..paper import Paper
 from . import grading, placing
@@ -67,6 +67,7 @@ def make_ladder(
     seed: Seed = 0,
     scale: str | None = None,
     n_rungs: Annotated[int, Span(2)] | None = None,
+    ladders: LadderChoice | None = None,
     both_orders: bool | None = None,
     protocol: ProtocolName | None = None,
     min_mass: Share | None = None,
@@ -93,7 +94,7 @@ def make_ladder(
         "max_unreported": max_unreported,
     }
     asking = {name: value for name, value in named.items() if value is not None}
-    return LadderMethod(scoring=chosen, n_rungs=n_rungs, asking=asking)
+    return LadderMethod(scoring=chosen, n_rungs=n_rungs, ladders=ladders, asking=asking)
 
 
 METHODS: dict[str, MethodKind] = {

@@ -20,8 +20,8 @@ import numpy as np
 from ...engine import Engine, Progress, Prompt, Question, ask_engine, capabilities_of, stacked
 from ...io.settings import Seed, Share, Span
 from ...judging.failures import unanswered
-from ...types import IntArray, Ladder, Score
-from ..ladder import find_ladders, on_scale, unscored
+from ...types import ChosenLadder, IntArray, Score
+from ..ladder import LadderChoice, find_ladders, ladder_parts, on_scale, unscored
 from ..method import Limits, Method, MethodError, SimplePlan, Texts, Tools, sign
 
 _HOW = ("from the worst to the best in one respect", "from the best to the worst in one respect", "in no order")
@@ -32,12 +32,14 @@ class Place(Method):
     """Asks about a text and all rungs at once, by their numbers.
 
     orders : 1: the worst rung first; 2: and the best first; more: and others, drawn by seed, alike for all texts
+    ladders : as LadderMethod.ladders
     """
 
     min_mass: Share = 0.01
     max_unreported: Share = 0.02
     orders: Annotated[int, Span(1, 20)] = 1
     seed: Seed = 0
+    ladders: LadderChoice | None = None
 
     uses = ("judge", "references")
     on_rungs = True
@@ -57,17 +59,19 @@ class Place(Method):
         judge = tools.require_judge()
         references = tools.require_references(texts.task, texts.attribute)
         scores: dict[int, Score] = {}
-        by_length: dict[int, dict[int, Ladder]] = {}  # how many rungs are shown -> index -> ladder
-        for index, (item, ladder) in enumerate(zip(texts.items, find_ladders(texts, references), strict=True)):
-            if isinstance(ladder, str):
-                scores[index] = unscored(item, texts.scored_as, ladder)
+        by_length: dict[int, dict[int, ChosenLadder]] = {}  # how many rungs are shown -> index -> ladder
+        for index, (item, chosen) in enumerate(
+            zip(texts.items, find_ladders(texts, references, self.ladders), strict=True)
+        ):
+            if isinstance(chosen, str):
+                scores[index] = unscored(item, texts.scored_as, chosen)
             else:
-                by_length.setdefault(len(ladder.usable), {})[index] = ladder
+                by_length.setdefault(len(chosen.ladder.usable), {})[index] = chosen
         signature = sign(
             judge,
             texts,
             template=f"{texts.templates.name}/{self.template}@{texts.templates.hash(self.template)}",
-            references=references.hash[:12],
+            **ladder_parts(texts, references, self.ladders),
             scoring=self.name,
         )
 
@@ -85,7 +89,7 @@ class Place(Method):
         )
 
     def _place(
-        self, texts: Texts, ladders: Mapping[int, Ladder], n_rungs: int, judge: Engine, progress: Progress | None
+        self, texts: Texts, ladders: Mapping[int, ChosenLadder], n_rungs: int, judge: Engine, progress: Progress | None
     ) -> dict[int, Score]:
         """The scores of texts whose ladders show as many rungs. ladders : by index of an item"""
         shown = self._shown(n_rungs)
@@ -101,7 +105,7 @@ class Place(Method):
         probs, mass = answers.probs, answers.label_mass
         scores: dict[int, Score] = {}
         for place, row in enumerate(rows):
-            item, ladder = texts.items[row], ladders[row]
+            item, ladder = texts.items[row], ladders[row].ladder
             own = range(place * len(shown), (place + 1) * len(shown))
             failed = [failures[question] for question in own if question in failures]
             if failed:
@@ -120,18 +124,16 @@ class Place(Method):
         drawn = (rng.permutation(n_rungs) for _ in range(self.orders - 2))
         return [np.arange(n_rungs), np.arange(n_rungs)[::-1], *drawn][: self.orders]
 
-    def _question(self, texts: Texts, row: int, ladder: Ladder, order: IntArray, number: int) -> Question:
+    def _question(self, texts: Texts, row: int, chosen: ChosenLadder, order: IntArray, number: int) -> Question:
         """A question about a text. order : in which the rungs are shown. number : of the order"""
-        rungs = [ladder.usable[index].text for index in order]
+        rungs = [chosen.ladder.usable[index].text for index in order]
         shown = {"n": len(rungs), "how": _HOW[min(number, 2)], "rungs": rungs}
-        prompt = self._prompt(texts, row, ladder, **shown)
+        prompt = self._prompt(texts, row, chosen, **shown)
         return Question(prompt, tuple(str(label) for label in range(1, len(rungs) + 1)))
 
-    def _prompt(self, texts: Texts, row: int, ladder: Ladder, **shown: object) -> Prompt:
-        item = texts.items[row]
-        assert ladder.context is not None
-        text = item.require_target().text
-        return texts.templates.render(self.template, ladder.context, texts.attribute, text=text, **shown)
+    def _prompt(self, texts: Texts, row: int, chosen: ChosenLadder, **shown: object) -> Prompt:
+        text = texts.items[row].require_target().text
+        return texts.templates.render(self.template, chosen.context, texts.attribute, text=text, **shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,6 @@ class DecisionScore(Place):
             )
         return Place.plan(self, texts, tools)
 
-    def _question(self, texts: Texts, row: int, ladder: Ladder, order: IntArray, number: int) -> Question:
-        rungs = tuple(rung.text for rung in ladder.usable)
-        return Question(self._prompt(texts, row, ladder), rungs, ordered=True)
+    def _question(self, texts: Texts, row: int, chosen: ChosenLadder, order: IntArray, number: int) -> Question:
+        rungs = tuple(rung.text for rung in chosen.ladder.usable)
+        return Question(self._prompt(texts, row, chosen), rungs, ordered=True)
