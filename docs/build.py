@@ -34,6 +34,7 @@ BESIDE = {
     "data/nano/README.md": "cards/nano.md",
     "data/references/curated/README.md": "cards/curated.md",
     "data/references/degraded/README.md": "cards/degraded.md",
+    "data/references/generated/README.md": "cards/generated.md",
     "training/README.md": "cards/training.md",
 }
 """Pages that stand beside docs/, and where the site has them."""

@@ -37,7 +37,9 @@ def counted():
     return figures(FOLDER)
 
 
-def test_datasets_loads_a_configuration_a_task_by_the_card_alone(tmp_path, monkeypatch):
+def test_datasets_loads_a_configuration_a_task_by_the_card_alone_and_names_them_where_none_is_named(
+    tmp_path, monkeypatch
+):
     import datasets
 
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
@@ -45,6 +47,10 @@ def test_datasets_loads_a_configuration_a_task_by_the_card_alone(tmp_path, monke
     datasets.disable_progress_bars()
     tasks = sorted({path.parent.name for path in FILES})
     assert set(datasets.get_dataset_config_names(str(FOLDER))) == {*tasks, "first24"}
+    with pytest.raises(
+        ValueError, match=r"pick one among the available configs: \['summarization', 'dialogue', .*'first24'"
+    ):
+        datasets.load_dataset(str(FOLDER), cache_dir=str(tmp_path / "cache"))
     first = datasets.load_dataset(str(FOLDER), "first24", split="ladders", cache_dir=str(tmp_path / "cache"))
     assert len(first) == 5 * len(References.load(FIRST)) == 120
     for task in tasks:

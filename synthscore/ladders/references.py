@@ -80,10 +80,9 @@ class References:
         return key in self._index
 
     def __repr__(self) -> str:
-        return (
-            f"References({self.source!r}, {len(self)} ladders, tasks: {', '.join(self.tasks)}, "
-            f"attributes: {', '.join(self.attributes)})"
-        )
+        n_by_task = Counter(task for task, _, _ in self._index)
+        counts = ", ".join(f"{n} of {task}" for task, n in n_by_task.items())
+        return f"References({self.source!r}, {len(self)} ladders{': ' * bool(counts)}{counts})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return References, (self.ladders, self.source)

@@ -37,12 +37,16 @@ NEEDED = ("task", "context_id", "attribute", "level", "text")
 
 
 def ladder_rows(ladder: Ladder, release: str) -> Iterator[dict[str, Any]]:
-    """A row a rung; text and its hash are null where the rung failed, and `wanted` where the ladder has all rungs."""
+    """A row a rung; text and its hash are null where the rung failed, and `wanted` where the ladder has all rungs.
+
+    A ladder without its context's text keeps the text's hash, where its rungs know it.
+    """
     context = ladder.context
     for rung in ladder.rungs:
         provenance: dict[str, Any] = plain(dict(rung.provenance))
         columns = {key: value for key, value in provenance.items() if _fits(value, PROVENANCE.get(key))}
         extra = {key: value for key, value in provenance.items() if key not in columns}
+        stated = provenance.get("context_sha256")
         yield {
             "release": release or None,
             "task": ladder.task,
@@ -50,7 +54,7 @@ def ladder_rows(ladder: Ladder, release: str) -> Iterator[dict[str, Any]]:
             "context": context.text if context else None,
             "facts": context.facts if context else None,
             "references": list(context.references) if context else None,
-            "context_sha256": text_hash(context.text) if context else None,
+            "context_sha256": text_hash(context.text) if context else stated if isinstance(stated, str) else None,
             "attribute": ladder.attribute,
             "shared": ladder.shared,
             "n_rungs": ladder.n_rungs,

@@ -4,6 +4,7 @@ import pickle
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -555,9 +556,22 @@ def test_references_print_in_a_line_and_can_be_pickled(tmp_path, ladders):
     loaded = References.load(tmp_path / "out")
     copy = pickle.loads(pickle.dumps(loaded))
     assert (copy.source, copy.ladders) == (loaded.source, loaded.ladders)
-    assert repr(References(ladders, "news")) == (
-        "References('news', 4 ladders, tasks: story, summarization, attributes: coherence, fluency, surprise)"
-    )
+    assert repr(References(ladders, "news")) == "References('news', 4 ladders: 1 of story, 3 of summarization)"
+    assert repr(References((), "none")) == "References('none', 0 ladders)"
+
+
+def test_a_ladder_saved_without_its_contexts_text_keeps_the_hash_of_it(tmp_path, ladders):
+    stated = ("abc", 7, None)  # a file may state anything
+    rungs = [
+        replace(rung, provenance={"context_sha256": value})
+        for rung, value in zip(ladders[0].rungs, stated, strict=True)
+    ]
+    bare = replace(ladders[0], context=None, rungs=tuple(rungs))
+    References([bare]).save(tmp_path / "out")
+    rows = pq.read_table(tmp_path / "out" / DATA).to_pylist()
+    assert [row["context"] for row in rows] == [None, None, None]
+    assert [row["context_sha256"] for row in rows] == ["abc", None, None]
+    assert References.load(tmp_path / "out").ladders == (bare,)
 
 
 # ------------------------------------------------------------------------------------------------- by text
