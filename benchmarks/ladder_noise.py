@@ -1,9 +1,9 @@
 """Why do own ladders of damaged text add noise across contexts, and does it help to know where their rungs stand?
 
-    python -m benchmarks.ladder_noise --data BENCHMARKS --ladders DAMAGED --store answers.sqlite --limit 8 -a consistency
+    python -m benchmarks.ladder_noise --data BENCHMARKS --ladders DAMAGED --store FILE --limit 8 -a consistency
 
-The rungs of each article's ladder are scored as texts on one shared, curated ladder, with the article shown. How far a
-rung's place varies over articles is the noise. Then SummEval's texts are scored on their own ladders, and these scores
+The rungs of each article's ladder are scored as texts on one shared, curated ladder, with the article shown. How far
+a rung's place varies over articles is the noise. Then the texts are scored on their own ladders, and these scores
 are mended by what was learnt: by the mean place of the ladder's rungs (shift), or read off the places of its rungs.
 Beside them: anchored positions, and the shared ladder. Spearman inside / pooled / AUC, and pooled less own [90 %].
 """

@@ -285,6 +285,9 @@ class Verdict:
     n_samples: int | None = None
 
 
+Status = Literal["ok", "partial", "unscored"]
+
+
 @dataclass(frozen=True, slots=True)
 class Score:
     """One text's score. value is None where status is "unscored"; higher is better.
@@ -304,7 +307,7 @@ class Score:
     low: float | None = None
     high: float | None = None
     n_comparisons: int = 0
-    status: Literal["ok", "partial", "unscored"] = "ok"
+    status: Status = "ok"
     reason: str = ""
     details: Mapping[str, float] = field(default_factory=dict)
     verdicts: tuple[Verdict, ...] = ()

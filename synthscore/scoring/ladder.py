@@ -331,12 +331,10 @@ def find_ladders(texts: Texts, references: References, which: LadderChoice | Non
     """
     task, attribute = texts.task.name, texts.attribute.name
     if which == "foreign":
-        return [
-            _with_context(item, references.foreign(item.context_id, attribute, task), texts, references)
-            for item in texts.items
-        ]
+        chosen = [references.foreign(item.context_id, attribute, task) for item in texts.items]
+        return _with_contexts(chosen, texts, references)
     if shared := _shared_ladder(texts, references, which):
-        return [_with_context(item, shared, texts, references) for item in texts.items]
+        return _with_contexts([shared] * len(texts.items), texts, references)
     wanted = [(item.context_id, attribute, task) for item in texts.items]
     return [
         _own_ladder(item, found, texts, references)
@@ -392,30 +390,40 @@ def _own_ladder(item: Item, found: Ladder | LadderError, texts: Texts, reference
     return ChosenLadder(replace(ladder, context=context), context)
 
 
-def _with_context(item: Item, found: Ladder | LadderError, texts: Texts, references: References) -> ChosenLadder | str:
-    """A ladder that need not be of the item's context, with that context."""
-    if isinstance(found, LadderError):
-        return str(found)
-    if why := _why_unusable(found):
-        return why
-    context = _context_of(item, texts, references)
-    if context is None:
-        return (
-            f"the text of its context {item.context_id!r} is not known, and the ladder is another context's. Add it to "
-            "the row, as context"
-        )
-    return ChosenLadder(found, context)
-
-
-def _context_of(item: Item, texts: Texts, references: References) -> Context | None:
-    """What the text was written for, as it is shown beside a ladder of its own, where there is one; None where nobody
-    knows."""
-    context = texts.context(item)
+def _with_contexts(
+    ladders: Sequence[Ladder | LadderError], texts: Texts, references: References
+) -> list[ChosenLadder | str]:
+    """Ladders that need not be of the items' contexts, with these: as they are shown beside a ladder of their own,
+    where there is one."""
     task, attribute = texts.task.name, texts.attribute.name
-    if (task, item.context_id, attribute) not in references:
-        return context
-    own = references.find(item.context_id, attribute, task).context
-    return own if own and (context is None or same_context(own.text, context.text)) else context
+    names = dict.fromkeys(item.context_id for item in texts.items)
+    with_own = [name for name in names if (task, name, attribute) in references]
+    own_ladders = references.find_all((name, attribute, task) for name in with_own)
+    own = {
+        name: ladder.context
+        for name, ladder in zip(with_own, own_ladders, strict=True)
+        if isinstance(ladder, Ladder) and ladder.context is not None
+    }
+    found: list[ChosenLadder | str] = []
+    for item, ladder in zip(texts.items, ladders, strict=True):
+        if isinstance(ladder, LadderError):
+            found.append(str(ladder))
+        elif why := _why_unusable(ladder):
+            found.append(why)
+        elif context := _context_of(item, own.get(item.context_id), texts):
+            found.append(ChosenLadder(ladder, context))
+        else:
+            found.append(
+                f"the text of its context {item.context_id!r} is not known, and the ladder is another context's. Add "
+                "it to the row, as context"
+            )
+    return found
+
+
+def _context_of(item: Item, own: Context | None, texts: Texts) -> Context | None:
+    """What the text was written for; None where nobody knows. own : as the ladder of that id carries it"""
+    known = texts.context(item)
+    return own if own and (known is None or same_context(own.text, known.text)) else known
 
 
 def _why_unusable(ladder: Ladder) -> str:

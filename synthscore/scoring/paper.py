@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,7 @@ from ..errors import InputError, require_kind, unusable
 from ..judging.asking import Verdicts
 from ..judging.failures import unreported_note
 from ..signature import seeded_rng
-from ..types import FloatArray, Score
+from ..types import FloatArray, Score, Status
 from .frequencies import SumError, error_on_rungs, variance_of_sum
 from .ladder import OnLadder, TextScoring
 from .method import Limits
@@ -95,7 +94,7 @@ class Paper(TextScoring):
             return text.unscored(missing[0])
         gaps = np.flatnonzero(~known)
         value: float | None = None
-        status: Literal["ok", "partial", "unscored"] = "unscored"
+        status: Status = "unscored"
         if not missing:
             raw = float(paper_sum(better[None], worse[None])[0])
             value, status = float(rung_equivalent([raw], n)[0]), "ok"

@@ -292,4 +292,6 @@ def test_the_shapes_are_those_of_anthropics_own_types():
     typed.__pydantic_config__ = ConfigDict(extra="forbid")
     for body in bodies:
         TypeAdapter(typed).validate_python(body)
+        with pytest.raises(ValueError, match="temperature"):
+            TypeAdapter(typed).validate_python(body | {"temperature": 1.0})
     assert AnthropicServer.access.headers["anthropic-version"] == anthropic._constants.ANTHROPIC_API_VERSION

@@ -362,3 +362,19 @@ def test_auto_takes_words_where_a_server_offers_nothing_else(tmp_path):
     with Liar(Hosted(while_reasoning=())) as server:
         judge = open_judge(server.url, tmp_path / "answers.sqlite", answers="auto", n_votes=3)
         assert parts(judge)["backend"].startswith("server-chat")
+
+
+def test_a_question_in_words_has_the_types_of_openais_own_package():
+    from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
+    from pydantic import ConfigDict, TypeAdapter
+
+    with Liar(Hosted()) as server:
+        judge = open_judge(f"{server.url}#big", "none", answers="words")
+        label_log_probs(judge, [Prompt("Which?")], ("Better", "Worse"))
+        (body,) = [body for path, body in server.asked][-1:]
+    typed = CompletionCreateParamsNonStreaming
+    typed.__pydantic_config__ = ConfigDict(extra="forbid")
+    assert body["response_format"]["json_schema"]["schema"]["properties"]["verdict"]["enum"] == ["Better", "Worse"]
+    TypeAdapter(typed).validate_python(body)
+    with pytest.raises(ValueError, match="verdicts"):
+        TypeAdapter(typed).validate_python(body | {"verdicts": 1})

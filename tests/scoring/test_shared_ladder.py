@@ -13,7 +13,7 @@ from synthscore.scoring.ladder import LadderMethod
 from synthscore.scoring.method import MethodError
 from synthscore.scoring.methods import open_method
 from synthscore.scoring.paper import Paper
-from synthscore.scoring.scorer import Scorer, ladder_lengths
+from synthscore.scoring.scorer import Scorer, ladder_scales
 from synthscore.store.file import Store
 from tests import factories
 from tests.fakes import FakeEngine
@@ -85,7 +85,7 @@ def test_only_the_questions_of_the_shared_ladder_are_scored():
     references = own_ladders(factories.ladder("c1", "fluency", n=3)).share("c2")
     scorer = Scorer(references, FakeEngine(soft_judge))
     assert scorer.questions == {"summarization": ("coherence",)}
-    assert ladder_lengths(own_ladders(factories.ladder("c5", n=3)).share("c1"), scorer.questions) == [5]
+    assert ladder_scales(own_ladders(factories.ladder("c5", n=3)).share("c1"), scorer.questions) == [5]
 
 
 def test_a_set_keeps_which_ladder_is_shared(tmp_path):

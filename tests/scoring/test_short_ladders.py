@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from synthscore import Store, StoredEngine
+from synthscore import Store, StoredEngine, engines
 from synthscore.errors import LadderError
 from synthscore.integrations.mount import Mount
 from synthscore.io.files import read_rows
@@ -143,8 +143,10 @@ def test_places_among_fewer_rungs_are_on_the_scale():
     assert [score.value for score in scores] == pytest.approx([5.0] * 5)
 
 
-def test_a_mount_gives_the_best_of_a_short_ladder_one():
-    mount = Mount(references=MIXED, model=FakeEngine(ideal_judge))
+def test_a_mount_gives_the_best_of_a_short_ladder_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(engines, "open_engine", lambda name, **options: FakeEngine(ideal_judge))
+    MIXED.save(tmp_path / "ladders")
+    mount = Mount(references=str(tmp_path / "ladders"), store=str(tmp_path / "store.sqlite"))
     texts = [{"context_id": name, "text": f"text of q={q} ."} for name in LENGTHS for q in (1.0, 5.0)]
     assert [mount.unit(score) for score in mount.scores(texts)] == pytest.approx([0, 1] * 5)
 
