@@ -86,6 +86,8 @@ def doctor(
     """
     from ..checking.judge import examine
     from ..checking.rates import LOOKS
+    from ..checking.repeats import ask_twice
+    from ..engines.words import find_in_words
     from ..judging.templates import load_task
 
     known = load_task(task or "summarization")
@@ -128,6 +130,8 @@ def doctor(
             return INCOMPLETE
         start = time.perf_counter()
         report = examine(watched, chosen, asking, looks=looks, others=ladders is not None, task=task)
+        in_words = find_in_words(watched)
+        repeats = ask_twice(in_words, chosen, asking, task) if in_words else None
     here = {ladder.attribute for ladder in chosen}
     without = (
         [name for name in known.attributes if name not in here] if attribute is None and (task or not ladders) else []
@@ -135,6 +139,8 @@ def doctor(
     _print_report(report, time.perf_counter() - start, without)
     if output:
         report.save(output)
+    if repeats is not None:
+        _print_wrapped(f"In words: {repeats.words}.")
     _print_wrapped(report.verdict)
     decisions = set(report.decisions.values())
     return OK if decisions == {"can"} else ERROR if decisions == {"cannot"} else INCOMPLETE

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from ..judging.asking import Asking
 from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, usage
 from .options import AskingOptions, DryRun, Input, Judges, MoreRows, On, OneShard, OpenJudges, RowsIn, RowsOut
 from .score import MethodOptions, tell_scores
@@ -28,7 +27,7 @@ def filter(
     unsure: MoreRows = None,
     shard: OneShard = None,
     dry_run: DryRun = False,
-    asking: AskingOptions = Asking(),
+    asking: AskingOptions = AskingOptions(),
     scoring: MethodOptions = MethodOptions(),
     judge: Judges = Judges(),
     input: Input = Input(),

@@ -118,7 +118,16 @@ Attributes = Annotated[list[str] | None, Parameter(name=["--attribute", "-a"])]
 """Attributes by name; the option may be repeated."""
 
 Share = Annotated[float, Parameter(validator=Number(gte=0, lte=1))]
-AskingOptions = Annotated[Asking, Parameter(name="*", group="judging")]
+
+
+@Parameter(name="*", group="judging")
+@dataclass(frozen=True)
+class AskingOptions(Asking):
+    """Asking, as options."""
+
+    both_orders: Annotated[bool | None, Parameter(negative="--one-order")] = None
+    """ask about every pair in both orders, and take their mean: twice the questions, no position bias (default: in one
+    order; of a judge that answers in words in both)"""
 
 
 # ------------------------------------------------------------------------------------------------- groups

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from ..judging.asking import Asking
 from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, counted, reasons, table
 from .options import AskingOptions, DryRun, JudgeOptions, OneAttribute, OneTask, Output, Positive, Share
 from .score import ScoringOptions
@@ -23,7 +22,7 @@ def redteam(
     at_most: Share | None = None,
     output: Output | None = None,
     dry_run: DryRun = False,
-    asking: AskingOptions = Asking(),
+    asking: AskingOptions = AskingOptions(),
     scoring: ScoringOptions = ScoringOptions(),
     judge: JudgeOptions = JudgeOptions(),
     messages: Messages = Messages(),

@@ -154,7 +154,7 @@ def score(
     limit: Limit = None,
     shard: OneShard = None,
     dry_run: DryRun = False,
-    asking: AskingOptions = Asking(),
+    asking: AskingOptions = AskingOptions(),
     scoring: MethodOptions = MethodOptions(),
     min_score: Annotated[float | None, Parameter(group="scoring")] = None,
     judge: Judges = Judges(),

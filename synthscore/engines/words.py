@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from ..engine import (
     Answer,
@@ -78,6 +79,15 @@ class InWords(EngineAround):
             voted.append(count_votes(question.labels, given) if question.kind == "labels" else given[0])
         return replace(answers, rows=voted)
 
+    def ask_samples(
+        self, questions: Sequence[Question], n: int, progress: Progress | None = None
+    ) -> list[list[str | None]]:
+        """The labels that the first n samples of each question on labels end in; None for a failed sample."""
+        judge = InWords(self.engine, n, self.sampling.max_new_tokens)
+        samples = [sample for question in questions for sample in judge._samples(question)]
+        rows = iter(self.engine.answer(samples, judge._count_questions(questions, progress)).rows)
+        return [[read_label(next(rows), question.labels) for _ in range(n)] for question in questions]
+
     def _samples(self, question: Question) -> list[Question]:
         if question.kind != "labels":
             return [question]
@@ -99,6 +109,14 @@ class InWords(EngineAround):
             n_shown = n_answered
 
         return count
+
+
+def find_in_words(engine: Engine) -> InWords | None:
+    """The engine that asks in words, of this one and those inside it; None where there is none."""
+    inside: Any = engine
+    while inside is not None and not isinstance(inside, InWords):
+        inside = getattr(inside, "engine", None)
+    return inside
 
 
 def sample_seed(question: Question, number: int) -> int:

@@ -1,0 +1,82 @@
+"""A judge that answers in words is asked the same twice: does it contradict itself, and what are more votes worth?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..engine import Progress, Question
+from ..engines.words import InWords
+from ..judging.asking import PROTOCOLS, Asking, prompt_of
+from ..judging.templates import Templates, load_task
+from ..types import Ladder
+from .pairs import in_turn, rung_pairs
+
+N_QUESTIONS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """Questions that were asked twice, each time with a seed of its own.
+
+    n_read : of which both answers were labels. n_differ : of these, those with two different labels
+    n_labels : how often each label was said
+    """
+
+    n_asked: int
+    n_read: int
+    n_differ: int
+    n_labels: Counter[str]
+
+    @property
+    def correlation(self) -> float | None:
+        """Of two answers to one question: 1 where they are always the same, 0 where they are as two answers to two
+        questions; None where one label was all that was said.
+
+            rho = 1 - P(two answers to one question differ) / P(two of all answers differ)
+        """
+        n = self.n_labels.total()
+        by_chance = 1 - sum((count / n) ** 2 for count in self.n_labels.values()) if n else 0.0
+        if not by_chance or not self.n_read:
+            return None
+        return max(1 - self.n_differ / self.n_read / by_chance, 0.0)
+
+    def worth(self, n_votes: int) -> float | None:
+        """How many questions n answers to one question tell as much as: n / (1 + (n - 1) rho)."""
+        rho = self.correlation
+        return None if rho is None else n_votes / (1 + (n_votes - 1) * rho)
+
+    @property
+    def words(self) -> str:
+        seen = f"{self.n_differ} of {self.n_read} questions that were asked twice got two different answers"
+        three, five = self.worth(3), self.worth(5)
+        if three is None or five is None:
+            return f"{seen}; what more votes are worth cannot be told from that"
+        return (
+            f"{seen}: three votes tell as much as {three:.1f} questions, five as {five:.1f}, as far as so few tell; other "
+            "rungs and the other order come first (docs/servers.md)"
+        )
+
+
+def ask_twice(
+    judge: InWords, ladders: Iterable[Ladder], asking: Asking, task: str | None = None, progress: Progress | None = None
+) -> Repeats:
+    """Two samples of each of a dozen questions about pairs of rungs, of all attributes in turn.
+
+    task : folder of a task of one's own. raises : as Engine.answer
+    """
+    pairs = in_turn(rung_pairs(ladders).values())[:N_QUESTIONS]
+    labels = PROTOCOLS[asking.protocol]
+    questions = []
+    for pair in pairs:
+        templates = Templates(load_task(task or pair.ladder.task), asking.prompts)
+        questions.append(Question(prompt_of(pair.question(pair.ladder.attribute), templates, asking.protocol), labels))
+    answers = judge.ask_samples(questions, 2, progress)
+    read = [(first, second) for first, second in answers if first is not None and second is not None]
+    return Repeats(
+        n_asked=len(questions),
+        n_read=len(read),
+        n_differ=sum(first != second for first, second in read),
+        n_labels=Counter(label for both in read for label in both),
+    )
