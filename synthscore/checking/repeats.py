@@ -54,8 +54,8 @@ class Repeats:
         if three is None or five is None:
             return f"{seen}; what more votes are worth cannot be told from that"
         return (
-            f"{seen}: three votes tell as much as {three:.1f} questions, five as {five:.1f}, as far as so few tell; other "
-            "rungs and the other order come first (docs/servers.md)"
+            f"{seen}: three votes tell as much as {three:.1f} questions, five as {five:.1f}, as far as so few tell. "
+            "Other rungs and the other order come first (docs/servers.md)"
         )
 
 
