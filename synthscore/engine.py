@@ -20,8 +20,7 @@ import numpy as np
 
 from .errors import EngineError, InputError, SynthscoreWarning, unusable
 from .signature import Signature, text_hash
-from .types import BoolArray, FloatArray
-from .usage import Usage
+from .types import BoolArray, FloatArray, Usage
 
 Kind = Literal["labels", "text", "tokens"]
 
@@ -286,8 +285,8 @@ class Engine(Protocol):
 
     An engine that is no plain language model also has an attribute `capabilities`, of type Capabilities. It stays the
     same as long as the signature does. An engine around another one passes on `capabilities_of` that one. One that need
-    not wait for its last answer also has a method `answer_parts` (parts.py). Neither is a member of this protocol,
-    so that a class with `signature` and `answer` alone is an engine.
+    not wait for its last answer also has a method `answer_parts` (store/parts.py). Neither is a member of this
+    protocol, so that a class with `signature` and `answer` alone is an engine.
     """
 
     @property

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from synthscore.engine import Prompt, Question
 from synthscore.engines.servers.pool import ServerPool
-from synthscore.parts import PART_S
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
+from synthscore.store.parts import PART_S
 
 from .servers import Liar
 

@@ -18,10 +18,10 @@ from synthscore.engine import (
     Question,
 )
 from synthscore.errors import EngineError
-from synthscore.parts import InBatches
 from synthscore.signature import Signature
 from synthscore.store.engine import StoredEngine
-from synthscore.usage import Usage
+from synthscore.store.parts import InBatches
+from synthscore.types import Usage
 
 Judge = Callable[[Prompt, tuple[str, ...]], Sequence[float]]
 Writer = Callable[[Prompt, int], "str | Generation | Exception"]

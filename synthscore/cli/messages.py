@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..engine import Answers, Capabilities, Engine, Progress, Question
     from ..store.engine import QuestionCounter, StoredEngine
     from ..store.file import Store
-    from ..usage import Usage
+    from ..types import Usage
 
 
 # ------------------------------------------------------------------------------------------------- how it ends

@@ -31,10 +31,9 @@ from ..engine import (
     Sampling,
 )
 from ..errors import EngineError, LabelError
-from ..parts import Take, gather
 from ..signature import Signature
-from ..types import FloatArray, IntArray
-from ..usage import Usage
+from ..store.parts import Take, gather
+from ..types import FloatArray, IntArray, Usage
 from .loading import DType, dtype_name, load, max_length, quantisation
 from .source import Source
 from .tokens import Ids, LabelForms, PromptTokenizer, ThinkingTokenizer, warn_of_boundary
@@ -175,8 +174,8 @@ class LocalEngine:
         return gather(self, questions, progress)
 
     def answer_parts(self, questions: Sequence[Question], take: Take, progress: Progress | None = None) -> None:
-        """The answers of each forward, as parts.py has it. Questions of one kind, with the same labels or sampling, go
-        together."""
+        """The answers of each forward, as store/parts.py has it. Questions of one kind, with the same labels and
+        sampling, go together."""
         groups: dict[tuple[Kind, object, object], list[int]] = {}
         for row, question in enumerate(questions):
             groups.setdefault((question.kind, question.labels, question.sampling), []).append(row)

@@ -33,8 +33,7 @@ from ..engine import (
 )
 from ..errors import EngineError, Postponed, unusable
 from ..signature import Signature
-from ..types import BoolArray, Context, FloatArray, IntArray
-from ..usage import Usage
+from ..types import BoolArray, Context, FloatArray, IntArray, Usage
 from .failures import bounded, unanswered, why_contradictory, why_unreported
 from .rewards import Rewards
 from .templates import Templates

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from ..errors import InputError, Unasked, unusable
 from ..resources import read_toml
 from ..signature import Signature
-from ..usage import Usage
+from ..types import Usage
 from .runs import Spent
 
 _PER = 1e6  # tokens that a price is of

@@ -29,12 +29,11 @@ from ..engine import (
     find_fault,
 )
 from ..errors import EngineError
-from ..parts import MOST, PART_S, ask_in_parts, in_parts
 from ..signature import Signature, text_hash
-from ..types import Context, FloatArray, Ladder, Score
-from ..usage import Usage
+from ..types import Context, FloatArray, Ladder, Score, Usage
 from .budget import Budget
 from .file import VERDICTS, Store, Stored
+from .parts import MOST, PART_S, ask_in_parts, in_parts
 from .runs import Run, Spent
 
 _ROUNDING = 1e-9  # of a probability that was normalised in float64

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import astuple
 from typing import Any, NamedTuple
 
-from ..usage import Usage
+from ..types import Usage
 
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS runs (id BLOB NOT NULL, kind TEXT NOT NULL, engine TEXT NOT NULL,"

@@ -15,8 +15,7 @@ from synthscore.cli.app import main
 from synthscore.engine import Answers
 from synthscore.ladders.references import References
 from synthscore.resources import resource
-from synthscore.types import Context
-from synthscore.usage import Usage
+from synthscore.types import Context, Usage
 from tests.cli.given import CONTEXTS, ladder, parse, quality_judge, read, score, shown, target, write
 from tests.fakes import FakeEngine
 

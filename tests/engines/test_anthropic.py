@@ -14,7 +14,7 @@ from synthscore.engines.servers.anthropic import API, AnthropicServer
 from synthscore.engines.servers.pool import Retry, ServerPool
 from synthscore.engines.words import LONG, SHORT
 from synthscore.errors import EngineError, LabelError, ServerError
-from synthscore.usage import Usage
+from synthscore.types import Usage
 from tests.servers import Liar
 
 DATA = Path(__file__).parents[1] / "data" / "anthropic"

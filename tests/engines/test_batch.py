@@ -139,6 +139,22 @@ def test_an_error_for_want_of_answers_is_not_shown_but_that_questions_are_unaske
     assert not list(tmp_path.glob(".questions-*"))
 
 
+def test_a_text_ends_at_its_stop_strings_also_where_the_service_is_not_told_of_them(tmp_path):
+    question = Question(Prompt("Write."), (), Sampling(40, stop=("\n\n", "END")))
+    engine, _ = written(tmp_path, [question])
+    assert "stop" not in body_of(lines_of(tmp_path / "q.jsonl")[0])
+    _, store = added(tmp_path, [result(lines_of(tmp_path / "q.jsonl")[0], "A text. END More.", "length")])
+    assert stored(store, engine, [question]) == [Generation("A text. ", "stop", 7)]
+
+
+def test_what_prompts_share_is_marked_for_anthropics_cache(tmp_path):
+    shared = Question(Prompt("Article. Which?", n_shared=9), (), Sampling(40))
+    written(tmp_path, [shared], wire="anthropic")
+    ((message,),) = [body_of(line)["messages"] for line in lines_of(tmp_path / "q.jsonl")]
+    assert [block["text"] for block in message["content"]] == ["Article. ", "Which?"]
+    assert message["content"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
+
+
 # ------------------------------------------------------------------------------------------------- fates
 
 

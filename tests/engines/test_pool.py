@@ -18,8 +18,7 @@ from synthscore.errors import EngineError, LabelError, ServerError, SynthscoreWa
 from synthscore.judging.asking import Asking, Pair, ask
 from synthscore.judging.templates import Templates, load_task
 from synthscore.signature import Signature
-from synthscore.types import Context
-from synthscore.usage import Usage
+from synthscore.types import Context, Usage
 from tests.servers import LABELS, PROMPTS, Liar, forward, refusal, served
 
 FAST = Retry(tries=4, first_wait=0.001, longest_wait=0.02, aside_after=3, aside_for=0.005, asides=5)

@@ -20,7 +20,7 @@ from synthscore.store.budget import Budget, Price, Prices, model_names
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
 from synthscore.store.runs import Spent
-from synthscore.usage import Usage
+from synthscore.types import Usage
 from tests.fakes import FakeEngine, even_judge, stored_in_batches
 
 LABELS = ("Better", "Worse", "Similar")

@@ -26,6 +26,7 @@ from ...io.fields import parse_json
 from ...signature import Signature
 from ...store.engine import look_up, stored_value
 from ...store.file import Store, Stored
+from ..servers.anthropic import ended_at
 from ..servers.steps import NextToken
 from ..tokens import Ids, LabelForms, PromptTokenizer
 from .engine import BatchEngine
@@ -307,7 +308,9 @@ def _on_labels(question: Question, judge: _Judge, steps: Mapping[int, Any]) -> L
 def generation(question: Question, text: str, reason: Reason, n_tokens: int) -> Generation:
     """A text as the answer to a question. Where no label is asked for, one that was refused is a text that ended: who
     writes ladders sees that it is none, and asks again."""
-    return Generation(text, reason if question.labels or reason != "refusal" else "stop", n_tokens)
+    if question.labels or question.sampling is None:
+        return Generation(text, reason, n_tokens)
+    return ended_at(Generation(text, "stop" if reason == "refusal" else reason, n_tokens), question.sampling)
 
 
 _Parts: TypeAlias = "Mapping[int, list[tuple[Shape, Any]]]"

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from ...engine import Question, Sampling
 from ...errors import EngineError
+from ..servers.anthropic import blocks_of
 from ..servers.routes import SOFTWARE, constraint, schema
 from ..tokens import PromptTokenizer
 from .exact import requests_on_labels
@@ -140,7 +141,7 @@ class Anthropic(Wire):
         body: Body = {
             "model": how.model,
             "max_tokens": sampling.max_new_tokens if question.labels else _thinking(sampling),
-            "messages": _messages(question),
+            "messages": [{"role": "user", "content": blocks_of(question.prompt, ttl="1h")}],
         }
         config: Body = {"effort": how.effort} if how.effort else {}
         if question.labels:

@@ -117,24 +117,19 @@ class AnthropicServer(Served):
         if question.labels:
             return self._read(self._ask(question.prompt, question.labels, limit), in_words=True)
         reply = self._ask(question.prompt, (), limit + LONG if self._reasons else limit)
-        return _ended_at(self._read(reply, in_words=False), question.sampling)
+        return ended_at(self._read(reply, in_words=False), question.sampling)
 
     # -------------------------------------------------------------------------------------------- requests
 
     def _ask(self, prompt: Prompt, labels: Sequence[str], limit: int) -> dict[str, Any]:
         """The reply to one message. What it shares with others is marked, so that it is read from the cache."""
-        shared, rest = prompt.text[: prompt.n_shared], prompt.text[prompt.n_shared :]
-        blocks: list[dict[str, Any]] = [{"type": "text", "text": prompt.text}]
-        if shared.strip() and rest.strip():  # blocks of white space alone are refused
-            kept = {"type": "text", "text": shared, "cache_control": {"type": "ephemeral"}}
-            blocks = [kept, {"type": "text", "text": rest}]
         output: dict[str, Any] = {"effort": self._effort} if self._effort else {}
         if labels and self._limits_answers:
             output["format"] = {"type": "json_schema", "schema": schema(labels)}
         body: dict[str, Any] = {
             "model": self.model,
             "max_tokens": limit,
-            "messages": [{"role": "user", "content": blocks}],
+            "messages": [{"role": "user", "content": blocks_of(prompt)}],
         }
         if output:
             body["output_config"] = output
@@ -188,7 +183,16 @@ class AnthropicServer(Served):
         return VERSION
 
 
-def _ended_at(text: Generation, sampling: Sampling) -> Generation:
+def blocks_of(prompt: Prompt, **cache: str) -> list[dict[str, Any]]:
+    """The content of a message. What the prompt shares with others is marked to be kept. cache : how"""
+    shared, rest = prompt.text[: prompt.n_shared], prompt.text[prompt.n_shared :]
+    if not shared.strip() or not rest.strip():  # blocks of white space alone are refused
+        return [{"type": "text", "text": prompt.text}]
+    kept = {"type": "text", "text": shared, "cache_control": {"type": "ephemeral", **cache}}
+    return [kept, {"type": "text", "text": rest}]
+
+
+def ended_at(text: Generation, sampling: Sampling) -> Generation:
     """Before a stop string. They are not sent: Anthropic refuses those of white space."""
     places = [place for end in sampling.stop if (place := text.text.find(end)) >= 0]
     return Generation(text.text[: min(places)], "stop", text.n_tokens) if places else text

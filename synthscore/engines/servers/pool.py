@@ -25,9 +25,9 @@ from urllib.parse import urlsplit
 
 from ...engine import Answer, Answers, Capabilities, Progress, Question
 from ...errors import EngineError, InputError, LabelError, ServerError, SynthscoreWarning, Unasked
-from ...parts import PART_S, Take, gather
 from ...signature import Signature
-from ...usage import Usage
+from ...store.parts import PART_S, Take, gather
+from ...types import Usage
 from .anthropic import API, AnthropicServer
 from .decisions import WIRES, DecisionServer
 from .routes import Words

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from ...errors import EngineError
-from ...usage import Usage
+from ...types import Usage
 from .steps import NextToken, unbiased
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from typing import Any, ClassVar
 
 from ...errors import ServerError
-from ...usage import Usage
+from ...types import Usage
 from .http import COMPATIBLE, Access, Http, root_of
 from .routes import OWNERS, SOFTWARE, Software, usage_of
 

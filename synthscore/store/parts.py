@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from .engine import (
+from ..engine import (
     Answer,
     Answers,
     Engine,
@@ -21,7 +21,7 @@ from .engine import (
     split_faults,
     warn_of_faults,
 )
-from .usage import Usage
+from ..types import Usage
 
 PART_S = 0.5
 """Seconds within which an answer that has come is given on, by whoever can; what a process that is killed loses."""
