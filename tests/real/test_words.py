@@ -1,4 +1,4 @@
-"""A server that reports no log-probabilities, around a real model's own: its answers in words come to the exact scores."""
+"""A judge without log-probabilities, around a real model's own: its answers in words come to the exact scores."""
 
 import numpy as np
 import pytest
