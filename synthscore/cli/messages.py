@@ -252,7 +252,8 @@ def spent_line(engine: StoredEngine) -> list[str]:
     if not spent.n_asked:
         return []
     rate = spent.n_asked / max(spent.seconds, 1e-9)
-    line = f"{counted(spent.n_asked, 'question')} asked now, {rate:{',.0f' if rate >= 100 else '.2g'}} a second"
+    failed = f" ({spaced(spent.n_failed)} failed)" if spent.n_failed else ""
+    line = f"{counted(spent.n_asked, 'question')} asked now{failed}, {rate:{',.0f' if rate >= 100 else '.2g'}} a second"
     if tokens := usage_words(spent.usage):
         line += f": {tokens}"
     if engine.budget is not None and (cost := engine.budget.cost_of(engine)) is not None:

@@ -34,7 +34,7 @@ from ..types import Context, FloatArray, Ladder, Score, Usage
 from .budget import Budget
 from .file import VERDICTS, Store, Stored
 from .parts import MOST, PART_S, ask_in_parts, in_parts
-from .runs import Run, Spent
+from .runs import EngineRun, Spent
 
 _ROUNDING = 1e-9  # of a probability that was normalised in float64
 SAMPLE = 512  # questions whose tokens a QuestionCounter counts, of one call
@@ -56,7 +56,7 @@ class StoredEngine(EngineAround):
         super().__init__(engine)
         self.store = store
         self.source = in_parts(engine)
-        self.runs: dict[Kind, Run] = {}
+        self.runs: dict[Kind, EngineRun] = {}
         self.n_kept = 0
         self.budget: Budget | None = None
 
@@ -114,7 +114,7 @@ class _Keeper:
         self._asked_at = self._kept_at = time.monotonic()
         self.answers: dict[int, Answer] = {}
         self.usage = Usage()
-        engine.runs.setdefault(kind, Run(uuid4().bytes, kind, self._signature, int(time.time())))
+        engine.runs.setdefault(kind, EngineRun(uuid4().bytes, kind, self._signature, int(time.time())))
 
     def take(self, part: Mapping[int, Answer], usage: Usage) -> None:
         """raises : Unasked, where the budget is spent and questions are left"""

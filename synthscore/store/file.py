@@ -29,7 +29,7 @@ from ..errors import StoreError, SynthscoreWarning
 from ..io.fields import parse_json
 from ..resources import cache_folder
 from .packing import pack, unpack
-from .runs import Run, read_runs, write_runs
+from .runs import EngineRun, read_runs, write_runs
 
 FORMAT = 2
 _AT_ONCE = 500  # keys in one query
@@ -174,7 +174,7 @@ class Store:
         self._warn_of(damaged)
         return found
 
-    def put_many(self, answers: Iterable[Stored], run: Run | None = None) -> int:
+    def put_many(self, answers: Iterable[Stored], run: EngineRun | None = None) -> int:
         """Store answers in one transaction: all or none of them. How many were new.
 
         run : that they come from, with all that it took so far
@@ -189,7 +189,7 @@ class Store:
         batches = [batch_rows(kind, engine, now, group) for (kind, engine, _), group in groups.items()]
         return self._write(batches, runs)
 
-    def _write(self, batches: Iterable[BatchRows], runs: Sequence[Run] = ()) -> int:
+    def _write(self, batches: Iterable[BatchRows], runs: Sequence[EngineRun] = ()) -> int:
         n_new, damaged = 0, tuple(self._damaged)
         with self._using(), self._transaction():
             # Damaged answers that no other process has replaced would keep their keys from being stored again. They go
@@ -260,7 +260,7 @@ class Store:
                 if is_sound
             ]
 
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[EngineRun]:
         """What runs took, the oldest first; none of a store that was made before they were kept."""
         with self._using():
             return read_runs(self._db)
@@ -433,7 +433,7 @@ class Store:
         )
 
 
-def _readable_parts(path: Path) -> Iterator[BatchRows | list[Run]]:
+def _readable_parts(path: Path) -> Iterator[BatchRows | list[EngineRun]]:
     """What can be read of a damaged file, of a copy: SQLite would change it. Batches, then what runs took."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "damaged.sqlite"

@@ -47,7 +47,7 @@ class Spent(NamedTuple):
         )
 
 
-class Run(NamedTuple):
+class EngineRun(NamedTuple):
     """What an engine was asked so far by one process, questions of one kind.
 
     id : of the run, at random. began_at : Unix time, seconds
@@ -60,7 +60,7 @@ class Run(NamedTuple):
     spent: Spent = Spent()
 
 
-def write_runs(db: sqlite3.Connection, runs: Iterable[Run]) -> None:
+def write_runs(db: sqlite3.Connection, runs: Iterable[EngineRun]) -> None:
     """Each in the place of what was known of it before, if that was less."""
     db.execute(_TABLE)
     db.executemany(
@@ -73,7 +73,7 @@ def write_runs(db: sqlite3.Connection, runs: Iterable[Run]) -> None:
     )
 
 
-def read_runs(db: sqlite3.Connection) -> list[Run]:
+def read_runs(db: sqlite3.Connection) -> list[EngineRun]:
     """The oldest first, without those that are not what they should be."""
     if not db.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'runs'").fetchone():
         return []
@@ -81,7 +81,7 @@ def read_runs(db: sqlite3.Connection) -> list[Run]:
     return [run for row in rows if (run := _run_of(*row))]
 
 
-def _run_of(id_: Any, kind: Any, engine: Any, began_at: Any, seconds: Any, *counts: Any) -> Run | None:
+def _run_of(id_: Any, kind: Any, engine: Any, began_at: Any, seconds: Any, *counts: Any) -> EngineRun | None:
     are_counts = all(isinstance(n, int) and n >= 0 for n in (began_at, *counts))
     if not are_counts or not isinstance(seconds, float) or not 0 <= seconds < math.inf or not isinstance(id_, bytes):
         return None
@@ -90,4 +90,4 @@ def _run_of(id_: Any, kind: Any, engine: Any, began_at: Any, seconds: Any, *coun
     except (AttributeError, UnicodeDecodeError):
         return None
     n_answers, n_failed, *tokens = counts
-    return Run(id_, kind, engine, began_at, Spent(seconds, n_answers, n_failed, Usage(*tokens)))
+    return EngineRun(id_, kind, engine, began_at, Spent(seconds, n_answers, n_failed, Usage(*tokens)))

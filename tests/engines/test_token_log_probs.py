@@ -382,8 +382,9 @@ def test_the_command_line_counts_what_is_read(tmp_path):
     for found in (read(watched, pairs), read(watched, pairs, told.append)):
         assert len(found) == 2
         assert isinstance(found[1], EngineError)
-    assert (watched.engine.asked.n, watched.n_judged, sum(told)) == (1, 4, 2)
-    assert watched.cost[0].startswith("1 question asked now")
+    spent = watched.engine.spent
+    assert (spent.n_answers, spent.n_failed, watched.n_judged, sum(told)) == (1, 2, 4, 2)
+    assert watched.cost[0].startswith("3 questions asked now (2 failed)")
 
 
 # ------------------------------------------------------------------------------------------------- servers

@@ -6,7 +6,7 @@ from synthscore.engine import Capabilities, Prompt, Question
 from synthscore.engines.words import InWords
 from synthscore.store.engine import QuestionCounter
 from synthscore.store.file import Store
-from synthscore.store.runs import Run, Spent
+from synthscore.store.runs import EngineRun, Spent
 from tests.fakes import FakeEngine, stored_in_batches
 
 
@@ -70,11 +70,11 @@ def test_the_pace_is_that_of_the_engines_last_runs(engine, tmp_path):
     assert before.pace is None
     name = str(engine.signature)
     runs = [
-        Run(b"1", "labels", name, 1, Spent(1000.0, 5000, 0)),  # long ago, on another machine
-        Run(b"2", "labels", name, 2, Spent(20.0, 150, 50)),
-        Run(b"3", "labels", name, 3, Spent(1.0, 4, 0)),  # too few to tell a pace by themselves
-        Run(b"4", "text", name, 4, Spent(1.0, 900, 0)),
-        Run(b"5", "labels", "another", 5, Spent(1.0, 900, 0)),
+        EngineRun(b"1", "labels", name, 1, Spent(1000.0, 5000, 0)),  # long ago, on another machine
+        EngineRun(b"2", "labels", name, 2, Spent(20.0, 150, 50)),
+        EngineRun(b"3", "labels", name, 3, Spent(1.0, 4, 0)),  # too few to tell a pace by themselves
+        EngineRun(b"4", "text", name, 4, Spent(1.0, 900, 0)),
+        EngineRun(b"5", "labels", "another", 5, Spent(1.0, 900, 0)),
     ]
     for run in runs:
         engine.store.put_many([], run)
