@@ -109,7 +109,7 @@ class QuestionFile:
         if before.asked != asked:
             raise InputError(
                 f"cannot write questions to {self.path}: its manifest {path} is of questions for another judge, "
-                f"{before.asked}, and these are for {asked}. Name another file",
+                f"{before.asked.signature}, and these are for {asked.signature}. Name another file",
                 source=str(self.path),
             )
         return before
