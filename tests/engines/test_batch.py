@@ -12,7 +12,7 @@ from synthscore.engines import open_engine
 from synthscore.engines.batch.add import add_answers
 from synthscore.engines.batch.manifest import Manifest, manifest_of
 from synthscore.engines.batch.replies import read_reply, read_text, same_model
-from synthscore.engines.batch.wires import WIRES
+from synthscore.engines.batch.wires import FILE_FORMS
 from synthscore.engines.batch.write import QuestionFile, unasked_to
 from synthscore.errors import EngineError, InputError, Postponed, SynthscoreWarning, Unasked
 from synthscore.store.engine import StoredEngine, look_up
@@ -56,7 +56,7 @@ def stored(store, engine, questions):
 # ------------------------------------------------------------------------------------------------- files
 
 
-@pytest.mark.parametrize("wire", sorted(WIRES))
+@pytest.mark.parametrize("wire", sorted(FILE_FORMS))
 def test_a_question_goes_into_the_file_and_its_answer_comes_back_out_of_a_file(tmp_path, wire):
     engine, rows = written(tmp_path, TEXTS, wire=wire)
     assert all(isinstance(row, Postponed) for row in rows)

@@ -11,6 +11,7 @@ from synthscore.signature import Signature
 
 pytestmark = pytest.mark.slow
 
+
 class Sayer:
     """Says a label that it draws by the model's exact probabilities, from the seed of the question alone."""
 

@@ -31,7 +31,7 @@ from ..servers.steps import NextToken
 from ..tokens import Ids, LabelForms, PromptTokenizer
 from .engine import BatchEngine
 from .exact import answer_on_labels, read_step, starts_of
-from .manifest import Chunk, Manifest
+from .manifest import Manifest, ManifestBlock
 from .replies import Reason, Reply, Shape, read_reply, read_text, same_model
 
 Fate = Literal["stored", "known", "doubled", "error", "other model", "unreadable", "incomplete", "unknown", "damaged"]
@@ -225,7 +225,9 @@ def _refusal(reply: Reply, places: dict[str, Place], judges: Sequence[_Judge], a
     return None
 
 
-def _store_chunk(store: Store, judge: _Judge, chunk: Chunk, ours: set[int], replies: _ByPlace, added: Added) -> None:
+def _store_chunk(
+    store: Store, judge: _Judge, chunk: ManifestBlock, ours: set[int], replies: _ByPlace, added: Added
+) -> None:
     """Store the answers to a chunk's questions. ours : places of those that no chunk before it has"""
     added.n_questions += len(ours)
     signature = judge.asked.signature

@@ -15,14 +15,14 @@ from ...errors import EngineError, Postponed, unusable
 from ...signature import Signature
 from ..tokens import PromptTokenizer, fix_date
 from .manifest import Asked
-from .wires import WIRES, Body, How
+from .wires import FILE_FORMS, Body, Request
 from .write import QuestionFile
 
 _MOST_TOKENS = 1_000_000  # in a prompt: how many the service takes is not known here
 
 
 class BatchEngine:
-    """model : as the service knows it. wire : the form of the files, one of WIRES
+    """model : as the service knows it. wire : the form of the files, one of FILE_FORMS
     tokenizer : the model's, folder or hub id, for exact probabilities of labels; its chat template is the service's
     date : as of loading.load. thinking : let its chat template have it think; reasoning_effort : as the service has it
     questions : where they are written to; None: they fail
@@ -45,9 +45,9 @@ class BatchEngine:
             raise EngineError(f"cannot open batch:{model} with {what}: it is asked through files. Leave that out")
         if not model:
             raise EngineError("batch: names no model, expected batch:NAME, as the service knows it. Name it")
-        if wire not in WIRES:
-            raise unusable("questions_format", wire, f"one of {', '.join(WIRES)}", "Name one")
-        self.wire = WIRES[wire]
+        if wire not in FILE_FORMS:
+            raise unusable("questions_format", wire, f"one of {', '.join(FILE_FORMS)}", "Name one")
+        self.wire = FILE_FORMS[wire]
         for name, value in (("thinking", thinking), ("effort", reasoning_effort)):
             if value and name not in self.wire.takes:
                 raise EngineError(f"questions for {wire} cannot say {name} {value}. Leave it out, or take another form")
@@ -69,7 +69,7 @@ class BatchEngine:
             signed["chat"] = self.tokens.template_hash
             signed |= {"boundary": "separate"} if self.tokens.boundary == "separate" else {}
             signed |= template
-        self.how = How(model, self.tokens, template, thinking, reasoning_effort or "")
+        self.how = Request(model, self.tokens, template, thinking, reasoning_effort or "")
         signed |= {"thinking": "on"} if thinking else {}
         signed |= {"effort": self.how.effort} if self.how.effort else {}
         self.signature: Signature = Signature.of(model=model, **signed)

@@ -61,7 +61,7 @@ def _line(row: dict[str, Any]) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class ManifestBlock:
     """Questions of a manifest as they lie there. line : its bytes; packed : as base64"""
 
     stems: tuple[str, ...]
@@ -119,7 +119,7 @@ class Manifest:
             source=str(self.path),
         )
 
-    def chunks(self) -> Iterator[Chunk]:
+    def chunks(self) -> Iterator[ManifestBlock]:
         """Those that can be read."""
         self.n_damaged = 0
         with self.path.open("rb") as file:
@@ -130,7 +130,7 @@ class Manifest:
                     stems, packed = row["ids"], row["questions"]
                     if not isinstance(packed, str) or not all(isinstance(stem, str) for stem in stems):
                         raise TypeError
-                    chunk = Chunk(tuple(stems), packed, line)
+                    chunk = ManifestBlock(tuple(stems), packed, line)
                 except (ValueError, TypeError, LookupError):
                     self.n_damaged += 1
                     continue

@@ -1,6 +1,6 @@
 """A question -> the requests of a file, in the form that a service reads. Pure: no network and no files here.
 
-A service that is new is a class more in WIRES. What each form is, and where it is described: docs/batches.md.
+A service that is new is a class more in FILE_FORMS. What each form is, and where it is described: docs/batches.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Body = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class Request:
     """What of requests is the same for all questions.
 
     model : as the service knows it. tokens : of the model, to ask for the probabilities of labels
@@ -40,7 +40,7 @@ class How:
     effort: str = ""
 
 
-class Wire(ABC):
+class FileForm(ABC):
     """A form of files.
 
     name : in options and signatures
@@ -54,7 +54,7 @@ class Wire(ABC):
     exact: ClassVar[bool] = False
     takes: ClassVar[tuple[str, ...]] = ()
 
-    def requests(self, question: Question, how: How) -> list[Body]:
+    def requests(self, question: Question, how: Request) -> list[Body]:
         """One body for each request that the question takes.
 
         raises : EngineError for a question that cannot be asked so; LabelError; PromptTooLongError
@@ -74,7 +74,7 @@ class Wire(ABC):
         return [self.body(question, question.sampling, how)]
 
     @abstractmethod
-    def body(self, question: Question, sampling: Sampling, how: How) -> Body:
+    def body(self, question: Question, sampling: Sampling, how: Request) -> Body:
         """Of a question that is answered by a text."""
 
     @abstractmethod
@@ -82,13 +82,13 @@ class Wire(ABC):
         """A request as a line of a file."""
 
 
-class OpenAI(Wire):
+class OpenAI(FileForm):
     """OpenAI's, which Azure, Together, Groq and others take as well; Mistral takes no more of it than it needs."""
 
     name = "openai"
     takes: ClassVar[tuple[str, ...]] = ("effort",)
 
-    def body(self, question: Question, sampling: Sampling, how: How) -> Body:
+    def body(self, question: Question, sampling: Sampling, how: Request) -> Body:
         body: Body = {
             "model": how.model,
             "messages": _messages(question),
@@ -109,13 +109,13 @@ class VLLM(OpenAI):
     exact = True
     takes = ("thinking", "effort")
 
-    def requests(self, question: Question, how: How) -> list[Body]:
+    def requests(self, question: Question, how: Request) -> list[Body]:
         chat = {"chat_template_kwargs": {"enable_thinking": how.thinking, **how.template}}
         if question.sampling is None and question.continuation is None and how.tokens is not None:
             return requests_on_labels(question.prompt, question.labels, how.tokens, {"model": how.model, **chat})
         return [body | chat for body in super().requests(question, how)]
 
-    def body(self, question: Question, sampling: Sampling, how: How) -> Body:
+    def body(self, question: Question, sampling: Sampling, how: Request) -> Body:
         body: Body = {
             "model": how.model,
             "messages": _messages(question),
@@ -131,13 +131,13 @@ class VLLM(OpenAI):
         return body
 
 
-class Anthropic(Wire):
+class Anthropic(FileForm):
     """Anthropic's Message Batches."""
 
     name = "anthropic"
     takes = ("effort",)
 
-    def body(self, question: Question, sampling: Sampling, how: How) -> Body:
+    def body(self, question: Question, sampling: Sampling, how: Request) -> Body:
         body: Body = {
             "model": how.model,
             "max_tokens": sampling.max_new_tokens if question.labels else _thinking(sampling),
@@ -152,13 +152,13 @@ class Anthropic(Wire):
         return {self.key: line_id, "params": body}
 
 
-class Gemini(Wire):
+class Gemini(FileForm):
     """Gemini's batch files; the model is named where the job is made."""
 
     name = "gemini"
     key = "key"
 
-    def body(self, question: Question, sampling: Sampling, how: How) -> Body:
+    def body(self, question: Question, sampling: Sampling, how: Request) -> Body:
         config: Body = {
             "max_output_tokens": sampling.max_new_tokens if question.labels else _thinking(sampling),
         }
@@ -173,7 +173,7 @@ class Gemini(Wire):
         return {self.key: line_id, "request": body}
 
 
-WIRES: Mapping[str, Wire] = {wire.name: wire for wire in (OpenAI(), Anthropic(), Gemini(), VLLM())}
+FILE_FORMS: Mapping[str, FileForm] = {wire.name: wire for wire in (OpenAI(), Anthropic(), Gemini(), VLLM())}
 
 
 def _messages(question: Question) -> list[Body]:

@@ -21,7 +21,7 @@ from ...errors import InputError, SynthscoreError, Unasked
 from ...io.write import replacing
 from .ids import custom_id, stem_of
 from .manifest import CHUNK, Asked, Manifest, chunk_line, head_line, manifest_of
-from .wires import WIRES
+from .wires import FILE_FORMS
 
 MOST_LINES = 50_000  # of one file: what every service takes
 MOST_BYTES = 100_000_000
@@ -63,7 +63,7 @@ class QuestionFile:
 
     def _lines(self, key: bytes, bodies: Sequence[Mapping[str, Any]]) -> bytes:
         assert self._asked is not None
-        wire, stem = WIRES[self._asked.wire], stem_of(key)
+        wire, stem = FILE_FORMS[self._asked.wire], stem_of(key)
         return b"".join(_encoded(wire.line(custom_id(stem, part), body)) for part, body in enumerate(bodies))
 
     def _opened(self) -> sqlite3.Connection:
