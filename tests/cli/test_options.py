@@ -113,4 +113,4 @@ def test_evaluate_says_what_all_methods_and_attributes_take(engine, references, 
     ]
     write("ratings.jsonl", *rows)
     main(["evaluate", "--human", "ratings.jsonl", "--task", "summarization", "--methods", "g-eval,direct"])
-    assert capsys.readouterr().err.startswith("1 200 questions, of which 600 are to be asked")
+    assert capsys.readouterr().err.startswith("600 questions (1 200 with equal ones), of which 600 are to be asked")
