@@ -59,12 +59,14 @@ def test_every_template_renders_for_every_attribute_and_holds_each_text_once(tas
             "paraphrase": templates.render("paraphrase", ARTICLE, attribute, given="<G>"),
             "boolean": templates.render("boolean", ARTICLE, attribute, text="<X>", noun="claim", **shown),
         }
-        if templates.name == "default":  # these two are ours alone
+        if templates.name == "default":  # these three are ours alone
             rungs = {"n": 2, "how": "in no order", "rungs": ["<W>", "<B>"]}
             rendered["place"] = templates.render("place", ARTICLE, attribute, text="<X>", **rungs)
             rendered["level"] = templates.render("level", ARTICLE, attribute, text="<X>")
+            rendered["why"] = templates.render("why", ARTICLE, attribute, worse="<W>", text="<X>", better="<B>")
             assert set(rendered) == {file.stem for file in resource("prompts").glob("_shared/default/*.jinja")}
-            assert all(rendered["place"].text.count(mark) == 1 for mark in ("<X>", "<W>", "<B>"))
+            for name in ("place", "why"):
+                assert all(rendered[name].text.count(mark) == 1 for mark in ("<X>", "<W>", "<B>"))
             assert rendered["level"].text.count("<X>") == 1
         marks_of = {"between": "WB", "compare": "TR", "yes_no": "TR", "choose": "FS", "rate": "X"}
         for name, marks in (marks_of | {"paraphrase": "G", "boolean": "XSR"}).items():
