@@ -45,15 +45,16 @@ def server(smollm, tmp_path_factory):
 
 def rounds(server, *argv):
     """The same command until it is done, its questions answered in between. How many rounds, and its exit code."""
-    files = ("--questions-to", "q.jsonl", "--questions-format", "vllm", "--store", "answers.sqlite")
+    questions = f"{argv[0]}-questions.jsonl"  # who writes is another judge, as it needs no tokenizer
+    files = ("--questions-to", questions, "--questions-format", "vllm", "--store", "answers.sqlite")
     for n in range(12):
-        print(f"$ synthscore {' '.join(argv)} --questions-to q.jsonl")
+        print(f"$ synthscore {' '.join(argv)} --questions-to {questions}")
         code = main([*argv, "--model", f"batch:{MODEL.stem}", *files])
         print(f"exit code {code}", flush=True)
         if code != 4:
             return n, code
         assert not Path("scores.jsonl").exists()
-        run_batch("q.jsonl", "out.jsonl", server)
+        run_batch(questions, "out.jsonl", server)
         assert main(["store", "add", "out.jsonl", "--store", "answers.sqlite"]) == 0
     raise AssertionError("it does not come to an end")
 
