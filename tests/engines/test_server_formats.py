@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from synthscore.engine import Prompt, Question, label_log_probs
 from synthscore.engines import open_engine
-from synthscore.engines.servers.routes import Chat, ChosenIds, Generate, TopIds, number
+from synthscore.engines.servers.routes import Chat, ChosenIds, Generate, TopIds, number, usage_of
 from synthscore.engines.servers.served import stable_name
 from synthscore.engines.servers.server import Server
 from synthscore.engines.servers.steps import unbiased
 from synthscore.errors import EngineError, ServerError
+from synthscore.types import Usage
 from tests.servers import LABELS, PROMPTS, Liar, forward, refusal
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* reports neither its version nor its model's weights")
@@ -203,7 +204,63 @@ def read(route, reply, wanted=(), top_k=2):
 def test_each_form_of_a_reply_is_read(route, reply, wanted, reported, used):
     step = read(route, reply, wanted)
     assert step.reported == pytest.approx(reported, abs=1e-4)
-    assert route.used(reply) == used
+    assert (usage_of(reply).n_in, usage_of(reply).n_cached) == (used[0], used[1] or 0)
+
+
+@pytest.mark.parametrize(
+    ("reply", "usage"),
+    [
+        (
+            {
+                "usage": {
+                    "prompt_tokens": 100,
+                    "prompt_tokens_details": {"cached_tokens": 60},
+                    "completion_tokens": 50,
+                    "completion_tokens_details": {"reasoning_tokens": 45},
+                }
+            },
+            Usage(n_in=100, n_computed=40, n_out=50, n_reasoning=45),
+        ),
+        (  # Anthropic's input tokens leave out what is read from a cache, or written to it
+            {
+                "usage": {
+                    "input_tokens": 10,
+                    "cache_read_input_tokens": 60,
+                    "cache_creation_input_tokens": 30,
+                    "output_tokens": 50,
+                    "output_tokens_details": {"thinking_tokens": 45},
+                }
+            },
+            Usage(n_in=100, n_computed=40, n_out=50, n_reasoning=45),
+        ),
+        (
+            {
+                "usage": {
+                    "input_tokens": 100,
+                    "input_tokens_details": {"cached_tokens": 60},
+                    "output_tokens": 50,
+                    "output_tokens_details": {"reasoning_tokens": 45},
+                }
+            },
+            Usage(n_in=100, n_computed=40, n_out=50, n_reasoning=45),
+        ),
+        (
+            {"usage": {"prompt_tokens": 100, "prompt_cache_hit_tokens": 60, "completion_tokens": 5}},
+            Usage(n_in=100, n_computed=40, n_out=5),
+        ),
+        (
+            {"tokens_evaluated": 100, "timings": {"cache_n": 60}, "tokens_predicted": 1},
+            Usage(n_in=100, n_computed=40, n_out=1),
+        ),
+        ({"usage": {"prompt_tokens": "100", "completion_tokens": -5}}, Usage()),
+        ({"usage": {"prompt_tokens": True, "prompt_tokens_details": "none", "completion_tokens": 1e9}}, Usage()),
+        ({"usage": None}, Usage()),
+        ({"usage": [1]}, Usage()),
+        ({}, Usage()),
+    ],
+)
+def test_the_tokens_of_a_reply_are_read_in_the_words_of_any_server(reply, usage):
+    assert usage_of(reply) == usage
 
 
 def test_a_beginning_that_was_spelled_in_other_tokens_says_nothing():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from synthscore.engine import LabelAnswer, Prompt, Question, Sampling
 from synthscore.engines.servers.decisions import DecisionServer
 from synthscore.engines.servers.http import Http
-from synthscore.engines.servers.routes import Biased, Chat, ChosenIds, Generate, TopIds
+from synthscore.engines.servers.routes import Biased, Chat, ChosenIds, Generate, TopIds, usage_of
 from synthscore.engines.servers.server import Server
 from synthscore.errors import EngineError, ServerError
 from tests.engines import test_server_formats as forms
@@ -88,7 +88,7 @@ def test_a_changed_reply_of_any_form_is_a_step_or_a_failed_try(at, data):
     def post(body, read):
         with http.reading(changed):
             assert isinstance(changed, dict) or not hasattr(changed, "get")
-            route.used(changed)
+            usage_of(changed)
             return read(changed)
 
     with refused():
@@ -112,7 +112,7 @@ def test_a_server_whose_replies_change_answers_every_question_or_fails_it(data):
         for question in QUESTIONS:
             with refused():
                 (reply,) = server.answer_all([question])
-                assert sound(reply.answer)
+                assert sound(reply)
 
 
 @pytest.mark.parametrize("form", ["systemone", "decisions"])
@@ -139,7 +139,7 @@ def test_changed_decisions_answer_every_question_or_fail_it(form, data):
         changed = True
         replies = server.answer_all(asked)
         assert len(replies) == len(asked)
-        assert all(sound(reply.answer) for reply in replies)
+        assert all(sound(reply) for reply in replies)
 
 
 @settled(25)
@@ -152,12 +152,12 @@ def test_changed_bytes_on_the_line_fail_the_try(content):
             server = Server(liar.url, "tiny", method="chat", top_k=2)
             said["/v1/chat/completions"] = content.decode("latin-1").encode("latin-1")
             with refused():
-                assert sound(server.answer(QUESTIONS[0]).answer)
+                assert sound(server.answer(QUESTIONS[0]))
 
 
 def test_what_is_changed_above_is_answered():
     Replies.replies = {**NAMES, "/chat/completions": forms.OPENAI_TOP, "/chat/completions text": TEXT}
     server = Server("http://h/v1", "tiny", method="chat", top_k=2)
-    label, text = (server.answer_all([question])[0].answer for question in QUESTIONS)
+    label, text = (server.answer_all([question])[0] for question in QUESTIONS)
     assert label.floors == pytest.approx([-0.5, -1.25])
     assert text.text == "A text."
