@@ -13,7 +13,7 @@ that a rerun asks against the first that is missing; at the end, all that a reru
 
 The client: 200 questions to a server that takes .1 to .5 s for a reply, 16 in flight, stopped at a random moment by
 Ctrl-C or kill -9, 10 times each. Replies that had left the server and are not in the store are lost: at most those
-in flight, and with kill -9 those of the last half second.
+in flight, and with kill -9 16 besides (parts.PART_N).
 
 The ceiling is 0 faults; the first one ends the run.
 """
@@ -29,6 +29,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from synthscore.store.parts import PART_N
 from tests.client_kills import IN_FLIGHT, stop_client
 from tests.kills import kill_often
 from tests.verb_kills import VERBS, kill_verb
@@ -42,7 +43,7 @@ def stop_clients(folder: Path, n: int, seed: int) -> str:
     for how in (signal.SIGINT, signal.SIGKILL):
         found = [stop_client(folder / f"{how}-{k}.sqlite", how, seed=seed + k) for k in range(n // 2)]
         for lost in found:
-            held = IN_FLIGHT + (lost.n_late if how == signal.SIGKILL else 0)
+            held = IN_FLIGHT + (PART_N if how == signal.SIGKILL else 0)
             assert lost.n_lost <= held, f"{how}: {lost}"
             assert not lost.n_again, f"{how}: {lost}"
             assert how == signal.SIGKILL or f": {lost.n_stored} answers of this run" in lost.line, lost

@@ -18,7 +18,6 @@ from synthscore.engine import Prompt, Question
 from synthscore.engines.servers.pool import ServerPool
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
-from synthscore.store.parts import PART_S
 
 from .servers import Liar
 
@@ -27,12 +26,10 @@ IN_FLIGHT = 16
 
 
 class Lost(NamedTuple):
-    """n_sent : replies that had left the server when the client was stopped; n_late : of these, those of the last
-    PART_S. n_stored : answers in the store. n_again : answers that were stored, and asked for again by the same call.
-    line : the last one that the client said"""
+    """n_sent : replies that had left the server when the client was stopped. n_stored : answers in the store. n_again :
+    answers that were stored, and asked for again by the same call. line : the last one that the client said"""
 
     n_sent: int
-    n_late: int
     n_stored: int
     n_again: int
     line: str
@@ -110,5 +107,4 @@ def stop_client(
             StoredEngine(ServerPool.open(f"{server.url}#slow@1", in_flight=64), store).answer(questions(n))
             assert len(store) == n
         asked = {body["messages"][0]["content"] for _, body in server.asked}
-    n_late = sum(at > stopped_at - PART_S for at in sent)
-    return Lost(len(sent), n_late, len(stored), len(asked & stored), out.strip().splitlines()[-1])
+    return Lost(len(sent), len(stored), len(asked & stored), out.strip().splitlines()[-1])

@@ -33,7 +33,7 @@ from ..signature import Signature, text_hash
 from ..types import Context, FloatArray, Ladder, Score, Usage
 from .budget import Budget
 from .file import VERDICTS, Store, Stored
-from .parts import MOST, PART_S, ask_in_parts, in_parts
+from .parts import MOST, PART_N, PART_S, ask_in_parts, in_parts
 from .runs import EngineRun, Spent
 
 _ROUNDING = 1e-9  # of a probability that was normalised in float64
@@ -45,7 +45,7 @@ class StoredEngine(EngineAround):
     """An engine that is asked only what the store does not hold. Itself an Engine.
 
     Distinct questions that are missing go to the inner engine in the order given. Each answer is stored when it comes,
-    with those of the same half second (parts.PART_S), whatever ends the call, so that a run that was interrupted or
+    with others of the same half second (parts.PART_S), whatever ends the call, so that a run that was interrupted or
     killed goes on where it was. Rows that failed are not stored.
 
     runs : what the inner engine was asked so far, and what it took, by kind of question. n_kept : answers stored so far
@@ -101,8 +101,8 @@ class StoredEngine(EngineAround):
 
 
 class _Keeper:
-    """Stores the answers to some questions of one kind as they come, those of PART_S together; at the end, whatever it
-    is, those that are left.
+    """Stores the answers to some questions of one kind as they come, some together (PART_S, PART_N); at the end,
+    whatever it is, those that are left.
 
     n_left : questions of the call that come after these. answers : by the places of their questions. usage : of all
     """
@@ -122,7 +122,7 @@ class _Keeper:
             self.answers |= part
             self._waiting |= part
             self._count(part, usage)
-        if time.monotonic() - self._kept_at >= PART_S:
+        if len(self._waiting) >= PART_N or time.monotonic() - self._kept_at >= PART_S:
             self._keep()
         if budget := self._engine.budget:
             budget.require_more(self._n_left + len(self._asked) - len(self.answers))

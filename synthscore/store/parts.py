@@ -23,8 +23,9 @@ from ..engine import (
 )
 from ..types import Usage
 
-PART_S = 0.5
-"""Seconds within which an answer that has come is given on, by whoever can; what a process that is killed loses."""
+PART_S, PART_N = 0.5, 16
+"""Answers that have come are given on and stored together: those of so many seconds, but no more than so many. It is
+what a process that is killed loses."""
 
 BATCH_S = 15.0
 """Seconds that one call should take of an engine that gives its answers at its end."""

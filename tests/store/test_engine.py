@@ -333,9 +333,9 @@ def test_whatever_ends_a_call_every_answer_that_came_is_stored(store, clock, end
     assert rest.judged == prompts(*range(68, 200))
 
 
-@pytest.mark.parametrize(("seconds", "sizes"), [(2.0, [1] * 7), (0.25, [2, 2, 2, 1])])
-def test_answers_of_half_a_second_are_stored_together(store, clock, seconds, sizes):
-    label_log_probs(StoredEngine(InTurn(clock, seconds), store), prompts(*range(7)), LABELS)
+@pytest.mark.parametrize(("seconds", "sizes"), [(2.0, [1] * 20), (0.125, [4] * 5), (0.001, [16, 4])])
+def test_answers_of_half_a_second_are_stored_together_but_few_at_a_time(store, clock, seconds, sizes):
+    label_log_probs(StoredEngine(InTurn(clock, seconds), store), prompts(*range(20)), LABELS)
     assert [batch.n_answers for batch in store.batches()] == sizes
 
 

@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 from ...engine import Answer, Answers, Capabilities, Progress, Question
 from ...errors import EngineError, InputError, LabelError, ServerError, SynthscoreWarning, Unasked
 from ...signature import Signature
-from ...store.parts import PART_S, Take, gather
+from ...store.parts import PART_N, PART_S, Take, gather
 from ...types import Usage
 from .anthropic import API, AnthropicServer
 from .decisions import WIRES, DecisionServer
@@ -114,7 +114,7 @@ class _Outcome(NamedTuple):
 
 
 class _Arrived:
-    """What has come of a call's questions, given on within PART_S.
+    """What has come of a call's questions, given on within PART_S, or as PART_N are there.
 
     together : the rows that go together, by place. n : rows that have come
     """
@@ -130,6 +130,8 @@ class _Arrived:
     @property
     def left_s(self) -> float:
         """Seconds until what has come is to be given on."""
+        if len(self._part) >= PART_N:
+            return 0.0
         return max(0.0, self._given_at + PART_S - time.monotonic())
 
     def add(self, place: int, outcome: _Outcome) -> None:
@@ -230,7 +232,7 @@ class ServerPool:
         return gather(self, questions, progress)
 
     def answer_parts(self, questions: Sequence[Question], take: Take, progress: Progress | None = None) -> None:
-        """Replies as they come, those of PART_S together. Questions that go in one request fail or succeed together
+        """Replies as they come, some together. Questions that go in one request fail or succeed together
         where it does. Where `take` raises Unasked nothing more is asked, and what is on its way still comes.
 
         raises : EngineError, where no server is left and nothing was answered; LabelError
