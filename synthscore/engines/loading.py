@@ -290,6 +290,8 @@ def choose_backend(
     for backend in backends if wanted == "auto" else (cast("Backend", wanted),):
         try:
             problem = problem_of(backend)
+        except EngineError as error:
+            problem = str(error)
         except Exception as error:  # a forward that does not take our arguments fails in its own way
             problem = f"its forward fails on {backend} input ({type(error).__name__}: {str(error)[:200]})"
         if not problem:

@@ -71,7 +71,7 @@ def test_every_causal_model_agrees_with_its_plain_forward(name, max_tokens):
     check(test_causal.engine_of(name, max_tokens=max_tokens))
 
 
-@pytest.mark.parametrize("backend", ["cascade", "exact"])
+@pytest.mark.parametrize("backend", ["cascade", "branches", "exact"])
 def test_every_way_to_run_a_model_gives_the_same_numbers(backend):
     check(CausalEngine(*llama(), name="llama", backend=backend))
 

@@ -1,12 +1,15 @@
 """Causal language models of transformers as engines: exact label log-probabilities, and texts.
 
-Two ways to run the same numbers:
+Three ways to run the same numbers. Sequences that share beginnings are one token tree (trie.py) in the first two:
 
-- cascade: sequences that share beginnings are one token tree (trie.py), which is read in chunks, each token attending
-  to its ancestors (plan.py, cascade.py). For models whose attention can be replaced.
+- cascade: the tree is read in chunks, each token attending to its ancestors (plan.py, cascade.py). For models whose
+  attention can be replaced.
+- branches: what sequences share is read once, and its cache copied for each way on (branches.py). For models that keep
+  a cache, whatever is in it.
 - exact: one sequence a forward and nothing else, so that a number depends on its own sequence alone, to the last bit.
 
-A check at load compares the cascade with the plain forward. Where they differ, exact is taken, with a warning.
+A check at load compares them with the plain forward. The first that gives the same is taken, with a warning that says
+what is wrong with those before it.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from transformers import AutoModelForCausalLM
 
 from ...engine import KEPT, Answer, Sampling
 from ...errors import EngineError, SynthscoreWarning
-from ...types import FloatArray
+from ...types import FloatArray, IntArray
 from ..loading import CHECK_TEXT, choose_backend, disagreement, max_length, stop_ids
 from ..local import (
     MAX_ROWS,
@@ -41,11 +44,16 @@ from ..local import (
 )
 from ..tokens import PromptTokenizer
 from . import writing
+from .branches import Kept, steps
 from .cascade import Memory, Pass, cascading
 from .plan import plan
 from .trie import Packed, grow, pack
 
-BACKENDS = {"cascade": "as a tree", "exact": "one at a time and do not share their beginnings, which is slower"}
+BACKENDS = {
+    "cascade": "as a tree",
+    "branches": "from the model's own cache behind what they share",
+    "exact": "one at a time and do not share their beginnings, which is slower",
+}
 """In the order in which they are tried -> how prompts are then run."""
 
 _WRITTEN = {"together": "side by side to write texts", "single": "one at a time to write texts, which is slower"}
@@ -96,21 +104,22 @@ class CausalEngine(LocalEngine):
         """Log-probabilities after every sequence, in groups, in any order. raises : EngineError, when memory does not
         suffice."""
         together, alone = self._parted(sequences, backend)
-        if alone and backend == "cascade":
+        if alone and backend != "exact":
             warnings.warn(
                 f"{self.name}: prompts of more than {self._n_same} tokens are run one at a time, which is slower, "
                 "because the model then computes positions in another way",
                 SynthscoreWarning,
                 stacklevel=4,
             )
-        for way, indices in ((self._run_cascade, together), (self._run_exact, alone)):
+        share = self._run_cascade if backend == "cascade" else self._run_branches
+        for way, indices in ((share, together), (self._run_exact, alone)):
             if indices:
                 for group, logits, n_tokens in way([sequences[index] for index in indices]):
                     yield [indices[index] for index in group], log_softmax(logits), n_tokens
 
     def _parted(self, sequences: Sequence[TokenIds], backend: str) -> tuple[list[int], list[int]]:
-        """Which sequences are read as a tree, and which one at a time."""
-        longest = self._n_same if backend == "cascade" else 0
+        """Which sequences share their beginnings, and which are read one at a time."""
+        longest = 0 if backend == "exact" else self._n_same
         together = [index for index, sequence in enumerate(sequences) if len(sequence) <= longest]
         return together, [index for index, sequence in enumerate(sequences) if len(sequence) > longest]
 
@@ -122,18 +131,18 @@ class CausalEngine(LocalEngine):
         return torch.stack([rows[index] for index in range(len(sequences))])
 
     def _token_log_probs(self, asked: Readings) -> Iterator[tuple[int, FloatArray]]:
-        """A cascade runs over what sequences begin with in common once; any other way, over one sequence a forward."""
+        """What sequences begin with in common is run over once, except as exact: then one sequence a forward."""
         sequences, n_starts = asked.sequences, asked.n_starts
         together, alone = self._parted(sequences, self.backend)
         if together:
             starts = [n_starts[index] for index in together]
-            yield from zip(together, self._read_cascade([sequences[index] for index in together], starts), strict=True)
+            yield from zip(together, self._read_shared([sequences[index] for index in together], starts), strict=True)
         for index in alone:
             ids, n_start = sequences[index].astype(np.int64), n_starts[index]
             logits = self._logits(torch.from_numpy(ids[None]), torch.arange(n_start - 1, len(ids) - 1))
             yield index, chosen(logits[0], np.arange(len(ids) - n_start), ids[n_start:])
 
-    def _read_cascade(self, sequences: Sequence[TokenIds], n_starts: Sequence[int]) -> list[FloatArray]:
+    def _read_shared(self, sequences: Sequence[TokenIds], n_starts: Sequence[int]) -> list[FloatArray]:
         """Their tree without their last tokens, read at the places that the others are followed from."""
         tree = pack([ids[:-1] for ids in sequences])
         asked_for = [ids[n_start:] for ids, n_start in zip(sequences, n_starts, strict=True)]
@@ -147,13 +156,16 @@ class CausalEngine(LocalEngine):
         reads, rows = np.unique(nodes, return_inverse=True)
         values = np.empty(len(nodes))
         most = min(self.max_tokens, MOST_LOGITS // self.model.config.get_text_config().vocab_size)
-        for group, logits, _ in self.cascade(replace(tree, ends=reads), most):
-            if group:
-                asked = np.flatnonzero((group[0] <= rows) & (rows <= group[-1]))
-                values[asked] = chosen(logits, rows[asked] - group[0], tokens[asked])
+        walk = self.cascade if self.backend == "cascade" else self.branches
+        for group, logits, _ in walk(replace(tree, ends=reads), most):
+            row_of = np.full(len(reads), -1)  # of the group, for each place that is read
+            row_of[group] = np.arange(len(group))
+            asked = np.flatnonzero(row_of[rows] >= 0)
+            if len(asked):
+                values[asked] = chosen(logits, row_of[rows[asked]], tokens[asked])
         return np.split(values, np.cumsum([len(ids) for ids in asked_for])[:-1])
 
-    # -------------------------------------------------------------------------------------------- the two ways
+    # -------------------------------------------------------------------------------------------- the three ways
 
     def _run_cascade(self, sequences: Sequence[TokenIds]) -> Iterator[Group]:
         """Where calls belong together (engine.together), without what an earlier one has read."""
@@ -194,26 +206,75 @@ class CausalEngine(LocalEngine):
         if read:
             read.tree, read.memory = (tree, memory) if keeps else (pack([]), {})
 
+    def _run_branches(self, sequences: Sequence[TokenIds]) -> Iterator[Group]:
+        return self.branches(pack(sequences))
+
+    @torch.inference_mode()
+    def branches(self, tree: Packed, max_tokens: int | None = None) -> Iterator[Group]:
+        """The forwards that read a tree, as of `cascade`, each going on from a kept cache."""
+        max_tokens = max_tokens or self.max_tokens
+        ending: dict[int, list[int]] = {}  # last token -> sequences
+        for index, end in enumerate(tree.ends.tolist()):
+            ending.setdefault(end, []).append(index)
+        kept: dict[int, Kept | None] = {-1: None}
+        for step in steps(tree, max_tokens, MAX_ROWS):
+            stem = kept[step.stem] if step.stem < 0 or not step.last else kept.pop(step.stem)
+            if stem and not (step.last and len(step.rows) == 1):
+                stem = stem.branched(len(step.rows))
+            width = max(map(len, step.rows))
+            ids = np.stack([np.pad(tree.ids[row], (0, width - len(row)), mode="edge") for row in step.rows])
+            for start in range(0, width, max_tokens):
+                stop = min(start + max_tokens, width)
+                reads = [(row, place - start) for row, place in step.reads if start <= place < stop]
+                places, columns = np.unique([place for _, place in reads], return_inverse=True)
+                logits, stem = self._go_on(ids[:, start:stop], places, stem, keeps=step.keeps or stop < width)
+                read = logits[[row for row, _ in reads], torch.from_numpy(columns)] if reads else logits[0, :0]
+                groups = [ending[int(step.rows[row][start + place])] for row, place in reads]
+                again = [k for k, group in enumerate(groups) for _ in group]
+                n_tokens = sum(min(len(row), stop) - min(len(row), start) for row in step.rows)
+                _give_back()
+                yield [index for group in groups for index in group], read[again], n_tokens
+            if step.keeps:
+                kept[int(step.rows[0][-1])] = stem
+
+    def _go_on(
+        self, ids: IntArray, places: IntArray, stem: Kept | None, *, keeps: bool
+    ) -> tuple[torch.Tensor, Kept | None]:
+        """Logits at places of rows that go on from a cache, which is written to; and the cache behind them, if it is
+        kept."""
+        arguments = {stem.name: stem.cache} if stem else {}
+        if not len(places):
+            places = np.zeros(1, dtype=np.int64)
+        output, logits = self._forward(
+            torch.from_numpy(ids), torch.from_numpy(places), use_cache=keeps or stem is not None, **arguments
+        )
+        return logits, Kept.of(output) if keeps else None
+
     def _run_exact(self, sequences: Sequence[TokenIds]) -> Iterator[Group]:
         for index, sequence in enumerate(sequences):
             ids = torch.from_numpy(sequence.astype(np.int64))[None]
             yield [index], self._logits(ids, torch.tensor([len(sequence) - 1]))[0], len(sequence)
 
-    @torch.inference_mode()
     def _logits(self, ids: torch.Tensor, places: torch.Tensor, **arguments: Any) -> torch.Tensor:
         """Logits at the given places (ascending, all different) of each row, shape (n_rows, n_places, vocabulary)."""
+        return self._forward(ids, places, use_cache=False, **arguments)[1]
+
+    @torch.inference_mode()
+    def _forward(self, ids: torch.Tensor, places: torch.Tensor, **arguments: Any) -> tuple[Any, torch.Tensor]:
+        """What the model returns, and its logits at the given places."""
         device = self.model.device
         places = places.to(device)
         if self._keeps_logits:
             arguments["logits_to_keep"] = places
         try:
-            logits: torch.Tensor = self.model(input_ids=ids.to(device), use_cache=False, **arguments).logits
+            output = self.model(input_ids=ids.to(device), **arguments)
         except torch.cuda.OutOfMemoryError as error:
             raise EngineError(
                 f"out of memory with {ids.numel()} tokens in one forward. Take a smaller max_tokens (now "
                 f"{self.max_tokens}), dtype bfloat16, or a smaller model"
             ) from error
-        return logits if logits.shape[1] == len(places) else logits[:, places]
+        logits: torch.Tensor = output.logits
+        return output, logits if logits.shape[1] == len(places) else logits[:, places]
 
     # -------------------------------------------------------------------------------------------- texts
 

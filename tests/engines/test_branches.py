@@ -1,0 +1,155 @@
+"""Branching the model's own cache, against one plain forward a label: models whose attention is their own business."""
+
+import numpy as np
+import pytest
+import torch
+import transformers as tf
+from hypothesis import given
+from hypothesis import strategies as st
+
+from synthscore.engine import label_log_probs
+from synthscore.engines.tree import branches
+from synthscore.engines.tree.branches import Kept, steps
+from synthscore.engines.tree.causal import CausalEngine
+from synthscore.engines.tree.trie import pack
+from synthscore.errors import EngineError, SynthscoreWarning
+from tests.engines.test_causal import ENDS, LABELS, SAME, SIZES, ladder_prompts, llama, other, plain
+from tests.models import one_fast
+
+GQA = SIZES | {"num_hidden_layers": 4, "num_key_value_heads": 2}
+DELTA = {"linear_num_value_heads": 4, "linear_num_key_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 8}
+MIXED = ["linear_attention", "full_attention"] * 2
+HYBRIDS = {
+    "lfm2": other(  # short convolutions
+        "Lfm2ForCausalLM", "Lfm2Config", **GQA, layer_types=["conv", "full_attention"] * 2, **ENDS
+    ),
+    "qwen3_5": other(  # gated delta rule
+        "Qwen3_5ForCausalLM", "Qwen3_5TextConfig", **GQA | DELTA, head_dim=8, layer_types=MIXED
+    ),
+    "qwen3_next": other(  # the same, with experts
+        "Qwen3NextForCausalLM",
+        "Qwen3NextConfig",
+        **GQA | DELTA | {"head_dim": 8, "layer_types": MIXED, "num_experts": 4, "num_experts_per_tok": 2},
+        moe_intermediate_size=16,
+        shared_expert_intermediate_size=16,
+    ),
+    "mamba2": other(  # no attention
+        "Mamba2ForCausalLM",
+        "Mamba2Config",
+        hidden_size=32,
+        num_hidden_layers=3,
+        num_heads=8,
+        head_dim=8,
+        state_size=16,
+        n_groups=1,
+        chunk_size=16,
+        **ENDS,
+    ),
+    "falcon_h1": other(  # both in each layer
+        "FalconH1ForCausalLM",
+        "FalconH1Config",
+        **GQA | {"mamba_d_ssm": 32, "mamba_n_heads": 4, "mamba_d_head": 8, "mamba_d_state": 8, "mamba_chunk_size": 16},
+        **ENDS,
+    ),
+    "llama4": other(  # chunks shorter than the prompts
+        "Llama4ForCausalLM",
+        "Llama4TextConfig",
+        **GQA | {"head_dim": 8, "intermediate_size_mlp": 64, "num_local_experts": 2, "attention_chunk_size": 16},
+    ),
+    "phimoe": other(  # a window shorter than the prompts, in the mask alone
+        "PhimoeForCausalLM", "PhimoeConfig", **GQA, num_local_experts=4, sliding_window=16, **ENDS
+    ),
+}
+
+
+@pytest.mark.parametrize("name", one_fast(HYBRIDS))
+@pytest.mark.parametrize("max_tokens", [50, 4096])
+def test_a_model_whose_attention_cannot_be_replaced_goes_on_from_its_cache(name, max_tokens):
+    with pytest.warns(SynthscoreWarning, match="from the model's own cache .* because as cascade, "):
+        engine = CausalEngine(*HYBRIDS[name](), name=name, max_tokens=max_tokens)
+    assert engine.backend == "branches"
+    assert "backend:branches" in str(engine.signature)
+    prompts = ladder_prompts()
+    answers = label_log_probs(engine, prompts, LABELS)
+    np.testing.assert_allclose(answers.log_probs, plain(engine, prompts, LABELS), atol=SAME, rtol=0)
+    assert answers.log_probs.std(axis=0).max() > 20 * SAME  # the prompts matter
+    one_token = label_log_probs(engine, prompts, ["A", "B"])
+    np.testing.assert_allclose(one_token.log_probs, plain(engine, prompts, ["A", "B"]), atol=SAME, rtol=0)
+    assert one_token.usage.n_computed < 0.35 * one_token.usage.n_in
+
+
+@pytest.mark.parametrize("max_tokens", [7, 30, 1000])
+def test_every_distinct_prefix_is_run_over_once_where_nothing_is_read_again(max_tokens, monkeypatch):
+    monkeypatch.setattr(branches, "MOST_REREAD", 0)
+    engine = CausalEngine(*llama(), name="llama", max_tokens=max_tokens, backend="branches")
+    answers = label_log_probs(engine, ladder_prompts(), LABELS)
+    np.testing.assert_allclose(answers.log_probs, plain(engine, ladder_prompts(), LABELS), atol=SAME, rtol=0)
+    one_token = label_log_probs(engine, ladder_prompts(), ["A", "B"])
+    ids = [engine.prompts.encode(prompt) for prompt in ladder_prompts()]
+    assert one_token.usage.n_computed == len({tuple(row[:n]) for row in ids for n in range(1, len(row) + 1)})
+
+
+def test_a_model_that_begins_anew_instead_of_going_on_is_found():
+    make = other("MambaForCausalLM", "MambaConfig", hidden_size=32, num_hidden_layers=3, **ENDS)
+    with pytest.raises(EngineError, match=r"mamba cannot be run right as branches, log-probabilities differ by"):
+        CausalEngine(*make(), name="mamba", backend="branches")
+
+
+class Forgetful(tf.LlamaForCausalLM):
+    """Keeps a cache of a kind that nobody knows."""
+
+    def forward(self, **arguments):
+        output = super().forward(**arguments)
+        if output.past_key_values is not None:
+            output.past_key_values = tuple(output.past_key_values)
+        return output
+
+
+def test_a_cache_of_an_unknown_kind_is_refused():
+    model, tokenizer = llama()
+    model.__class__ = Forgetful
+    with pytest.raises(EngineError, match="its cache is a tuple, expected one of transformers' classes"):
+        CausalEngine(model, tokenizer, name="llama", backend="branches")
+
+
+@pytest.mark.parametrize("name", one_fast(["lfm2", "falcon_h1", "llama4", "qwen3_5"]))
+@pytest.mark.parametrize("n_rows", [1, 3])
+def test_a_branch_shares_no_memory_with_its_stem(name, n_rows):
+    model, _ = HYBRIDS[name]()
+    with torch.inference_mode():
+        stem = Kept.of(model(torch.arange(3, 40)[None], use_cache=True))
+        following = torch.arange(40, 60)[None]
+
+        def read(kept):
+            rows = following.expand(n_rows, -1)
+            return model(rows, use_cache=True, **{kept.name: kept.cache}).logits
+
+        first = read(stem.branched(n_rows))
+        again = read(stem.branched(n_rows))
+    assert torch.equal(first, again)
+
+
+SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), min_size=1, max_size=12)
+
+
+@given(SEQUENCES, st.integers(1, 20), st.integers(1, 4), st.sampled_from([0, 3, 128]))
+def test_steps_read_every_end_once_from_a_cache_that_is_there(sequences, max_tokens, max_rows, reread):
+    before, branches.MOST_REREAD = branches.MOST_REREAD, reread
+    tree = pack(sequences)
+    kept, read = {-1: []}, []  # stem -> the tokens on the way to it
+    try:
+        for step in steps(tree, max_tokens, max_rows):
+            way = kept[step.stem] if step.stem < 0 or not step.last else kept.pop(step.stem)
+            for row in step.rows:
+                whole = [*way, *row.tolist()]
+                assert tree.parents[whole].tolist() == [-1, *whole[:-1]]
+            width = max(map(len, step.rows))
+            assert len(step.rows) == 1 or (len(step.rows) <= max_rows and width * len(step.rows) <= max_tokens)
+            read += [int(step.rows[row][place]) for row, place in step.reads]
+            if step.keeps:
+                assert len(step.rows) == 1
+                kept[int(step.rows[0][-1])] = [*way, *step.rows[0].tolist()]
+    finally:
+        branches.MOST_REREAD = before
+    assert sorted(read) == sorted(set(tree.ends.tolist()))
+    assert list(kept) == [-1]  # nothing is kept longer than it is needed
