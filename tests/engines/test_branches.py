@@ -7,8 +7,8 @@ import transformers as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synthscore.engine import label_log_probs
-from synthscore.engines.tree import branches
+from synthscore.engine import Prompt, label_log_probs
+from synthscore.engines.tree import check
 from synthscore.engines.tree.branches import Kept, steps
 from synthscore.engines.tree.causal import CausalEngine
 from synthscore.engines.tree.trie import pack
@@ -62,10 +62,13 @@ HYBRIDS = {
 }
 
 
+SHARED = "from the model's own cache .* because as cascade, "
+
+
 @pytest.mark.parametrize("name", one_fast(HYBRIDS))
 @pytest.mark.parametrize("max_tokens", [50, 4096])
 def test_a_model_whose_attention_cannot_be_replaced_goes_on_from_its_cache(name, max_tokens):
-    with pytest.warns(SynthscoreWarning, match="from the model's own cache .* because as cascade, "):
+    with pytest.warns(SynthscoreWarning, match=SHARED):
         engine = CausalEngine(*HYBRIDS[name](), name=name, max_tokens=max_tokens)
     assert engine.backend == "branches"
     assert "backend:branches" in str(engine.signature)
@@ -79,9 +82,9 @@ def test_a_model_whose_attention_cannot_be_replaced_goes_on_from_its_cache(name,
 
 
 @pytest.mark.parametrize("max_tokens", [7, 30, 1000])
-def test_every_distinct_prefix_is_run_over_once_where_nothing_is_read_again(max_tokens, monkeypatch):
-    monkeypatch.setattr(branches, "MOST_REREAD", 0)
+def test_every_distinct_prefix_is_run_over_once_where_nothing_is_read_again(max_tokens):
     engine = CausalEngine(*llama(), name="llama", max_tokens=max_tokens, backend="branches")
+    engine._most_reread = 0
     answers = label_log_probs(engine, ladder_prompts(), LABELS)
     np.testing.assert_allclose(answers.log_probs, plain(engine, ladder_prompts(), LABELS), atol=SAME, rtol=0)
     one_token = label_log_probs(engine, ladder_prompts(), ["A", "B"])
@@ -134,22 +137,119 @@ SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), min_s
 
 @given(SEQUENCES, st.integers(1, 20), st.integers(1, 4), st.sampled_from([0, 3, 128]))
 def test_steps_read_every_end_once_from_a_cache_that_is_there(sequences, max_tokens, max_rows, reread):
-    before, branches.MOST_REREAD = branches.MOST_REREAD, reread
     tree = pack(sequences)
     kept, read = {-1: []}, []  # stem -> the tokens on the way to it
-    try:
-        for step in steps(tree, max_tokens, max_rows):
-            way = kept[step.stem] if step.stem < 0 or not step.last else kept.pop(step.stem)
-            for row in step.rows:
-                whole = [*way, *row.tolist()]
-                assert tree.parents[whole].tolist() == [-1, *whole[:-1]]
-            width = max(map(len, step.rows))
-            assert len(step.rows) == 1 or (len(step.rows) <= max_rows and width * len(step.rows) <= max_tokens)
-            read += [int(step.rows[row][place]) for row, place in step.reads]
-            if step.keeps:
-                assert len(step.rows) == 1
-                kept[int(step.rows[0][-1])] = [*way, *step.rows[0].tolist()]
-    finally:
-        branches.MOST_REREAD = before
+    for step in steps(tree, max_tokens, max_rows, reread):
+        way = kept[step.stem] if step.stem < 0 or not step.last else kept.pop(step.stem)
+        for row in step.rows:
+            whole = [*way, *row.tolist()]
+            assert tree.parents[whole].tolist() == [-1, *whole[:-1]]
+        width = max(map(len, step.rows))
+        assert len(step.rows) == 1 or (len(step.rows) <= max_rows and width * len(step.rows) <= max_tokens)
+        read += [int(step.rows[row][place]) for row, place in step.reads]
+        if step.keeps:
+            assert len(step.rows) == 1
+            kept[int(step.rows[0][-1])] = [*way, *step.rows[0].tolist()]
     assert sorted(read) == sorted(set(tree.ends.tolist()))
     assert list(kept) == [-1]  # nothing is kept longer than it is needed
+
+
+# ------------------------------------------------------------------------------------------------- the check at load
+
+LONG = {"max_position_embeddings": 1024}
+WINDOWED = {
+    "llama4": (
+        "Llama4ForCausalLM",
+        "Llama4TextConfig",
+        {"head_dim": 8, "intermediate_size_mlp": 64, "num_local_experts": 2},
+    ),
+    "phimoe": ("PhimoeForCausalLM", "PhimoeConfig", ENDS | {"num_local_experts": 4}),
+}
+
+
+def windowed(name, n_tokens):
+    """A model whose window is in the mask alone, which a cascade does not get."""
+    model, config, more = WINDOWED[name]
+    return other(model, config, **GQA | LONG | more, sliding_window=n_tokens, attention_chunk_size=n_tokens)()
+
+
+@pytest.mark.parametrize("name", WINDOWED)
+def test_a_window_that_short_prompts_do_not_reach_is_found(name):
+    with pytest.warns(SynthscoreWarning, match=SHARED + "in prompts of 360 tokens log-probabilities differ by"):
+        engine = CausalEngine(*windowed(name, 128), name=name)
+    prompts = [Prompt(ladder_prompts()[0].text * 4 + end) for end in ("", " The mayor.", " Nobody was hurt.")]
+    assert len(engine.prompts.encode(prompts[0])) > 256
+    answers = label_log_probs(engine, prompts, LABELS)
+    np.testing.assert_allclose(answers.log_probs, plain(engine, prompts, LABELS), atol=SAME, rtol=0)
+
+
+def test_prompts_beyond_a_window_that_is_too_wide_to_check_are_run_one_at_a_time(monkeypatch):
+    monkeypatch.setattr(check, "MOST_LONG", 200)
+    engine = CausalEngine(*windowed("llama4", 128), name="llama4")
+    assert engine.backend == "cascade"
+    prompts = [ladder_prompts()[0], *(Prompt(ladder_prompts()[0].text * 3 + end) for end in ("", " The mayor."))]
+    assert len(engine.prompts.encode(prompts[0])) < 128 < len(engine.prompts.encode(prompts[1]))
+    with pytest.warns(SynthscoreWarning, match="more than 128 tokens are run one at a time"):
+        answers = label_log_probs(engine, prompts, LABELS)
+    np.testing.assert_allclose(answers.log_probs, plain(engine, prompts, LABELS), atol=SAME, rtol=0)
+
+
+class Short(tf.LlamaForCausalLM):
+    """Given positions, it reads no long prompt."""
+
+    def forward(self, input_ids, position_ids=None, **arguments):
+        if position_ids is not None and position_ids.max() > 100:
+            raise IndexError("positions end here")
+        return super().forward(input_ids, position_ids=position_ids, **arguments)
+
+
+def test_a_model_that_fails_at_its_first_long_prompt_falls_back():
+    model, tokenizer = llama(max_position_embeddings=1024)
+    model.__class__ = Short
+    with pytest.warns(
+        SynthscoreWarning, match=SHARED + r"its forward fails on cascade input \(IndexError: positions end"
+    ):
+        assert CausalEngine(model, tokenizer, name="llama").backend == "branches"
+
+
+@pytest.mark.parametrize(
+    ("config", "found"),
+    [
+        (tf.Gemma3TextConfig(sliding_window=512), 512),
+        (tf.Llama4TextConfig(attention_chunk_size=8192), 8192),
+        (tf.Mamba2Config(chunk_size=256), 256),
+        (tf.GPTNeoConfig(window_size=256), 256),
+        (tf.MistralConfig(sliding_window=4096), 4096),
+    ],
+)
+def test_windows_and_chunks_are_found_by_their_names(config, found):
+    assert check.windows(config)[-1] == found
+    ids = list(range(100))
+    lengths = [len(ids) for ids in check.long_sequences(ids, config, 100_000)]
+    assert min(lengths) > (found if found < check.MOST_LONG else check.LEAST_LONG)
+    assert max(lengths) <= check.MOST_LONG
+    assert check.n_same(config, 100_000) == (10**9 if found < check.MOST_LONG else found)
+    assert max(map(len, check.long_sequences(ids, config, 250))) <= 250
+
+
+def test_few_layers_hold_one_of_each_kind_and_all_are_there_again():
+    model, _ = HYBRIDS["lfm2"]()
+    ids = torch.arange(3, 20)[None]
+    before = model(ids).logits
+    with check.few_layers(model, 4) as n:
+        assert n == len(model.model.layers) == 2  # a convolution, then attention
+        assert not torch.allclose(model(ids).logits, before)
+    assert torch.equal(model(ids).logits, before)
+    with check.few_layers(windowed("llama4", 128)[0], 4) as n:
+        assert n == 4  # the fourth has no rotation
+
+
+def test_the_long_check_is_of_few_layers():
+    with pytest.warns(SynthscoreWarning, match=SHARED):
+        engine = CausalEngine(*windowed("phimoe", 128), name="phimoe")
+    read = []
+    hooks = [layer.register_forward_hook(lambda *_: read.append(1)) for layer in engine.model.model.layers[1:]]
+    assert engine._long_problem("branches") == ""
+    assert not read
+    for hook in hooks:
+        hook.remove()

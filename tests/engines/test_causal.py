@@ -83,8 +83,9 @@ def bloom():
     return wide(tf.BloomForCausalLM, config), byte_level()
 
 
-def roberta():  # counts positions from 2
-    config = tf.RobertaConfig(vocab_size=len(byte_level()), is_decoder=True, max_position_embeddings=258, **SIZES)
+def roberta():  # counts positions from 1, and none for the padding, which no prompt holds
+    places = {"max_position_embeddings": 257, "pad_token_id": byte_level().convert_tokens_to_ids("!")}
+    config = tf.RobertaConfig(vocab_size=len(byte_level()), is_decoder=True, **places, **SIZES)
     return wide(tf.RobertaForCausalLM, config), byte_level()
 
 

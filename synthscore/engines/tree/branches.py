@@ -48,13 +48,13 @@ class Step:
         return sum(map(len, self.rows))
 
 
-def steps(tree: Packed, max_tokens: int, max_rows: int) -> Iterator[Step]:
+def steps(tree: Packed, max_tokens: int, max_rows: int, most_reread: int = MOST_REREAD) -> Iterator[Step]:
     """The forwards that read a tree, depth first, so that few caches are kept at once.
 
     max_tokens : in the rows of one forward with their padding, and 8 times that with their copies of the cache; a row
         that is longer is alone
     """
-    nodes = _Nodes.of(tree)
+    nodes = _Nodes.of(tree, most_reread)
     open_reads = np.zeros(tree.n_tokens, dtype=bool)
     open_reads[tree.ends] = True
 
@@ -109,7 +109,7 @@ class _Nodes:
     is_flat: list[bool]
 
     @classmethod
-    def of(cls, tree: Packed) -> _Nodes:
+    def of(cls, tree: Packed, most_reread: int) -> _Nodes:
         n = tree.n_tokens
         branches = np.flatnonzero(tree.parents != np.arange(-1, n - 1))  # where a token does not follow its neighbour
         starts = np.unique(np.concatenate([np.zeros(min(n, 1), dtype=np.int64), branches, tree.parents[branches] + 1]))
@@ -124,7 +124,7 @@ class _Nodes:
             below = children[node]
             n_tips[node] = sum(n_tips[child] for child in below) or 1
             again = (n_tips[node] - 1) * int(stops[node] - starts[node])
-            is_flat[node] = again <= MOST_REREAD and all(is_flat[child] for child in below)
+            is_flat[node] = again <= most_reread and all(is_flat[child] for child in below)
         return cls(tree, starts, stops, parents, children, is_flat)
 
     def tips(self, node: int) -> Iterator[IntArray]:

@@ -90,9 +90,11 @@ def cascading(model: Any, current: Pass) -> Iterator[None]:
 
 
 def _last_linears(model: Any, n_layers: int) -> list[torch.nn.Module]:
-    """The linear maps in the last layer of the first list of n_layers layers that the model has."""
+    """The linear maps in the last layer of the first list of n_layers layers that the model has. Not modules that are
+    made of one and do more, such as a router that returns a choice of experts."""
     lists = [m for m in model.modules() if isinstance(m, torch.nn.ModuleList) and len(m) == n_layers]
-    return [m for layers in lists[:1] for m in layers[-1].modules() if isinstance(m, (torch.nn.Linear, Conv1D))]
+    plain = (torch.nn.Linear.forward, Conv1D.forward)
+    return [m for layers in lists[:1] for m in layers[-1].modules() if type(m).forward in plain]
 
 
 def _spare(linear: torch.nn.Module, current: Pass) -> list[Any]:

@@ -44,8 +44,9 @@ from ..local import (
 )
 from ..tokens import PromptTokenizer
 from . import writing
-from .branches import Kept, steps
+from .branches import MOST_REREAD, Kept, steps
 from .cascade import Memory, Pass, cascading
+from .check import few_layers, long_sequences, n_same, short_sequences
 from .plan import plan
 from .trie import Packed, grow, pack
 
@@ -91,9 +92,13 @@ class CausalEngine(LocalEngine):
         self._stop_ids = stop_ids(model, tokenizer)
         self._keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
         self._n_layers: int = getattr(config.get_text_config(), "num_hidden_layers", 0)
-        self._n_same = _n_same_positions(config)
+        self._n_same = n_same(config, self.prompts.max_length)
+        self._most_reread = MOST_REREAD
         check_ids = tokenizer(CHECK_TEXT, add_special_tokens=False)["input_ids"]
-        self._check_sequences = _check_sequences(check_ids, self.prompts.max_length)
+        longest = min(self._n_same, self.prompts.max_length)
+        self._short = short_sequences(check_ids, longest)
+        self._long = long_sequences(check_ids, config, longest)
+        self._plain_long: torch.Tensor | None = None  # by the plain forward, once for all backends that are checked
         self._check_causal()
         return choose_backend(self.name, backend, BACKENDS, self._problem)
 
@@ -107,7 +112,7 @@ class CausalEngine(LocalEngine):
         if alone and backend != "exact":
             warnings.warn(
                 f"{self.name}: prompts of more than {self._n_same} tokens are run one at a time, which is slower, "
-                "because the model then computes positions in another way",
+                "because the model then computes positions in another way, or attends in one that is not checked",
                 SynthscoreWarning,
                 stacklevel=4,
             )
@@ -217,7 +222,7 @@ class CausalEngine(LocalEngine):
         for index, end in enumerate(tree.ends.tolist()):
             ending.setdefault(end, []).append(index)
         kept: dict[int, Kept | None] = {-1: None}
-        for step in steps(tree, max_tokens, MAX_ROWS):
+        for step in steps(tree, max_tokens, MAX_ROWS, self._most_reread):
             stem = kept[step.stem] if step.stem < 0 or not step.last else kept.pop(step.stem)
             if stem and not (step.last and len(step.rows) == 1):
                 stem = stem.branched(len(step.rows))
@@ -305,7 +310,7 @@ class CausalEngine(LocalEngine):
     def _writing_problem(self, way: str) -> str:
         if way == "single":
             return ""
-        prompts = self._check_sequences[::2]
+        prompts = self._short[::3]
         token = int(prompts[0][0])
         plain = self._table([*prompts, *(np.append(prompt, np.int32(token)) for prompt in prompts)], "exact")
         found: list[torch.Tensor] = []
@@ -324,18 +329,38 @@ class CausalEngine(LocalEngine):
         """Why a backend must not be used with this model; "" if it may."""
         if backend == "exact":
             return ""
-        plain, before = self._table(self._check_sequences, "exact"), self.max_tokens
+        before = self.max_tokens
+        settings = [(before, MOST_REREAD), (16, 0)]  # in small chunks, too, so that much is kept from one to the next
+        if backend == "branches":
+            settings.insert(1, (before, 0))
         try:
-            for self.max_tokens in (before, 16):  # in small chunks, too, so that keys are kept from one to the next
-                if problem := disagreement(self._table(self._check_sequences, backend), plain, self.model.dtype):
+            plain = self._table(self._short, "exact")
+            for self.max_tokens, self._most_reread in settings:
+                if problem := disagreement(self._table(self._short, backend), plain, self.model.dtype):
                     return problem
-        finally:
             self.max_tokens = before
-        return ""
+            return self._long_problem(backend)
+        finally:
+            self.max_tokens, self._most_reread = before, MOST_REREAD
+
+    def _long_problem(self, backend: str) -> str:
+        """The same, of prompts that are longer than the model's windows, in as few layers as show it."""
+        if not self._long:
+            return ""
+        whole = self._n_layers
+        try:
+            with few_layers(self.model, whole) as self._n_layers:
+                if self._plain_long is None:
+                    self._plain_long = self._table(self._long, "exact")
+                problem = disagreement(self._table(self._long, backend), self._plain_long, self.model.dtype)
+        finally:
+            self._n_layers = whole
+        longest = max(map(len, self._long))
+        return f"in prompts of {longest:,} tokens {problem}" if problem else ""
 
     def _check_causal(self) -> None:
         """raises : EngineError, if the plain forward gives NaN, or what follows a token changes the logits there."""
-        prompt = torch.from_numpy(self._check_sequences[0].astype(np.int64))[None]
+        prompt = torch.from_numpy(self._short[0].astype(np.int64))[None]
         n = max(1, prompt.shape[1] // 2)
         alone, followed = (log_softmax(self._logits(ids, torch.tensor([n - 1]))[0]) for ids in (prompt[:, :n], prompt))
         if alone.isnan().any() or followed.isnan().any():
@@ -352,28 +377,3 @@ def _give_back() -> None:
     """Free memory back to the system: glibc's heap would grow with the number of chunks."""
     with suppress(OSError, TypeError, AttributeError):  # another system's C library
         ctypes.CDLL(None).malloc_trim(0)
-
-
-def _check_sequences(ids: Sequence[int], max_length: int) -> list[TokenIds]:
-    """Three prompts of about 40 tokens that share beginnings of different lengths, each with and without a label."""
-    n = min(40, max_length - 1)
-    text = np.resize(list(ids) or [0], 3 * n).astype(np.int32)
-    prompts = (
-        text[:n],
-        np.concatenate([text[: n * 3 // 4], text[n : n + n // 4]]),
-        np.concatenate([text[: n // 2], text[2 * n : 2 * n + n // 3]]),
-    )
-    return [np.concatenate([prompt, prompt[:m]]) for prompt in prompts for m in (0, 1)]
-
-
-def _n_same_positions(config: Any) -> int:
-    """Sequences up to this length have positions that do not depend on what is run beside them."""
-    text = config.get_text_config()
-    rope = getattr(text, "rope_parameters", None) or {}
-    kinds = [rope, *(value for value in rope.values() if isinstance(value, dict))]
-    changing = [kind for kind in kinds if kind.get("rope_type") in ("dynamic", "longrope")]
-    if not changing:
-        return 10**9
-    original = [kind.get("original_max_position_embeddings") for kind in changing]
-    original += [getattr(text, "original_max_position_embeddings", None), text.max_position_embeddings]
-    return min(int(value) for value in original if value)
