@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from ...errors import EngineError
 from ...types import IntArray
@@ -144,6 +145,10 @@ _NAMES = ("past_key_values", "cache_params")
 """Under which transformers' models take and return a cache that is one of its classes."""
 
 
+_APPENDING = (DynamicLayer, DynamicSlidingWindowLayer)
+"""Layers that never write to their keys and values, but make new ones: all rows may have views of the same."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Kept:
     """A model's cache behind one sequence. name : of the argument under which the model takes it"""
@@ -163,11 +168,16 @@ class Kept:
         raise EngineError("it returns no cache")
 
     def branched(self, n_rows: int) -> Kept:
-        """The same for so many rows, which share no memory with it: models write to their caches."""
-        layers = getattr(self.cache, "layers", ())
-        tensors = [getattr(layer, name, None) for layer in layers for name in ("keys", "values")]
-        # Keys and values are not copied twice: reorder_cache makes new ones, whatever the number of rows.
-        memo = {id(tensor): tensor for tensor in tensors if isinstance(tensor, torch.Tensor)}
+        """The same for so many rows. Nothing that a model writes to is shared with it."""
+        memo: dict[int, Any] = {}
+        viewed: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        for index, layer in enumerate(getattr(self.cache, "layers", ())):
+            if type(layer) in _APPENDING and layer.is_initialized:
+                viewed[index] = layer.keys, layer.values
+                memo |= {id(states): states[:, :, :0] for states in viewed[index]}
         cache = deepcopy(self.cache, memo)
         cache.reorder_cache(torch.zeros(n_rows, dtype=torch.long))
+        for index, states in viewed.items():
+            layer = cache.layers[index]
+            layer.keys, layer.values = (each.expand(n_rows, -1, -1, -1) for each in states)
         return Kept(self.name, cache)

@@ -231,29 +231,42 @@ class CausalEngine(LocalEngine):
             for start in range(0, width, max_tokens):
                 stop = min(start + max_tokens, width)
                 reads = [(row, place - start) for row, place in step.reads if start <= place < stop]
-                places, columns = np.unique([place for _, place in reads], return_inverse=True)
-                logits, stem = self._go_on(ids[:, start:stop], places, stem, keeps=step.keeps or stop < width)
-                read = logits[[row for row, _ in reads], torch.from_numpy(columns)] if reads else logits[0, :0]
+                logits, stem = self._go_on(ids[:, start:stop], reads, stem, keeps=step.keeps or stop < width)
                 groups = [ending[int(step.rows[row][start + place])] for row, place in reads]
                 again = [k for k, group in enumerate(groups) for _ in group]
                 n_tokens = sum(min(len(row), stop) - min(len(row), start) for row in step.rows)
                 _give_back()
-                yield [index for group in groups for index in group], read[again], n_tokens
+                yield [index for group in groups for index in group], logits[again], n_tokens
             if step.keeps:
                 kept[int(step.rows[0][-1])] = stem
 
     def _go_on(
-        self, ids: IntArray, places: IntArray, stem: Kept | None, *, keeps: bool
+        self, ids: IntArray, reads: Sequence[tuple[int, int]], stem: Kept | None, *, keeps: bool
     ) -> tuple[torch.Tensor, Kept | None]:
-        """Logits at places of rows that go on from a cache, which is written to; and the cache behind them, if it is
-        kept."""
+        """Logits at the (row, place) of rows that go on from a cache, which is written to, shape (n_reads, vocabulary);
+        and the cache behind them, if it is kept."""
+        places, columns = np.unique([place for _, place in reads] or [0], return_inverse=True)
+        where = ([row for row, _ in reads] or [0], columns.tolist())
         arguments = {stem.name: stem.cache} if stem else {}
-        if not len(places):
-            places = np.zeros(1, dtype=np.int64)
-        output, logits = self._forward(
-            torch.from_numpy(ids), torch.from_numpy(places), use_cache=keeps or stem is not None, **arguments
-        )
-        return logits, Kept.of(output) if keeps else None
+
+        def spare(module: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
+            """The head runs over what is read alone, not over every row at every place that is read in some row."""
+            if inputs[0].shape[:-1] != (len(ids), len(places)):
+                return None
+            return (inputs[0][where][None], *inputs[1:])
+
+        head = self.model.get_output_embeddings() if len(ids) > 1 else None
+        hook = head.register_forward_pre_hook(spare) if head is not None else None
+        try:
+            use_cache = keeps or stem is not None
+            output, logits = self._forward(
+                torch.from_numpy(ids), torch.from_numpy(places), use_cache=use_cache, **arguments
+            )
+        finally:
+            if hook:
+                hook.remove()
+        read = logits[0] if logits.shape[:-1] == (1, len(where[0])) else logits[where]
+        return read[: len(reads)], Kept.of(output) if keeps else None
 
     def _run_exact(self, sequences: Sequence[TokenIds]) -> Iterator[Group]:
         for index, sequence in enumerate(sequences):
@@ -279,7 +292,7 @@ class CausalEngine(LocalEngine):
                 f"{self.max_tokens}), dtype bfloat16, or a smaller model"
             ) from error
         logits: torch.Tensor = output.logits
-        return output, logits if logits.shape[1] == len(places) else logits[:, places]
+        return output, logits[:, places] if logits.shape[:2] == ids.shape else logits
 
     # -------------------------------------------------------------------------------------------- texts
 

@@ -1,0 +1,265 @@
+"""Is any causal architecture of transformers run wrong?
+
+    python -m benchmarks.architectures [--only NAME ...] [--docs docs/engines.md]
+
+Every architecture that transformers lists for causal language models is built tiny with wide random weights and windows
+of 96 tokens, opened as an engine, and asked three prompts of about 40, 300 and 2,000 tokens each that share beginnings.
+The numbers must be those of one plain forward a prompt (float32, 5e-5 nats). Each is of one of four kinds:
+
+    right      shared, by the cascade or by branches, and the same numbers
+    alone      refused by the check at load: asked one prompt at a time
+    refused    not opened at all: it looks ahead, takes other inputs, ...
+    not built  no tiny config was found by which the plain forward runs
+
+Each is built in a process of its own with a limit of time. --docs writes the table between its marks in a page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import re
+import warnings
+from collections.abc import Iterator
+from copy import deepcopy
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers as tf
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+from synthscore.engines.tree.causal import CausalEngine
+from synthscore.errors import EngineError, SynthscoreWarning
+from tests.models import byte_level
+
+SAME = 5e-5  # nats
+WINDOW = 96
+LENGTHS = (40, 300, 2000)
+MOST_PARAMETERS = 40_000_000
+LIMIT_S = 400
+RESULTS = Path("benchmarks/results/architectures.json")
+MARKS = ("<!-- architectures -->", "<!-- end of architectures -->")
+N_LAYERS = 4
+ENDS = ("pad_token_id", "bos_token_id", "eos_token_id")
+
+# ------------------------------------------------------------------------------------------------- tiny configs
+
+NAMED = (  # a size by the end of its name; the first that matches
+    (r"vocab_size", lambda _: len(byte_level())),
+    (r"(sliding_window|attention_chunk_size|window_size|attention_window_size|local_attention)$", lambda _: WINDOW),
+    (r"(max_position_embeddings|n_positions|max_seq_len|max_sequence_length|seq_length|n_ctx)$", lambda _: 4096),
+    (r"(num_hidden_layers|n_layers?|num_layers|num_decoder_layers|decoder_layers|encoder_layers)$", lambda _: N_LAYERS),
+    (r"(key_value_heads|kv_heads|n_head_kv|multi_query_group_num|num_k_heads|key_heads)$", None),
+    (r"(heads|n_head)$", lambda _: 4),
+    (r"(experts_per_tok|experts_per_token|topk|top_k|moe_k|num_selected_experts)$", lambda n: min(n, 2)),
+    (r"kv_shared_layers$", lambda _: 2),
+    (r"(experts|expert_num)$", lambda n: min(n, 4)),
+    (r"(n_groups?|topk_group)$", lambda _: 1),
+    (r"period$", lambda n: min(n, 2)),
+    (r"offset$", lambda n: min(n, 1)),
+)
+DIMS = (
+    r"(hidden_size|d_model|n_embd|embedding_size|dim|intermediate_size|d_ff|ffn|n_inner|rank|width|_size_mlp|d_inner"
+    r"|d_ssm|_channels)\w*$"
+)
+
+
+def shrunk(config: Any, n_dims: int, head_dim: int, n_kv: int) -> dict[str, Any]:
+    """Fields of a config that make it small. n_dims : what widths are divided by; n_kv : heads of keys and values"""
+    fields: dict[str, Any] = {}
+    values = config.to_dict()
+    before = values.get("num_hidden_layers") or values.get("n_layer") or values.get("num_layers") or 0
+    for name, value in values.items():
+        if name.startswith("_") or name in (*ENDS, "qk_head_dim"):
+            continue
+        part = vars(config).get(name)
+        if isinstance(part, tf.PreTrainedConfig):
+            fields[name] = type(part)(**shrunk(part, n_dims, head_dim, n_kv))
+        elif name == "is_decoder":
+            fields[name] = True
+        elif name == "num_key_value_heads" and value is None:
+            fields[name] = n_kv
+        elif isinstance(value, bool) or value is None:
+            continue
+        elif isinstance(value, int) and value > 1:
+            rules = [rule or (lambda _: n_kv) for pattern, rule in NAMED if re.search(pattern, name)]
+            if rules:
+                fields[name] = rules[0](value)
+            elif re.search(DIMS, name):
+                head = re.search(r"head_dim|d_head|head_size", name)
+                fields[name] = head_dim if head else max(8, value // n_dims)
+                if re.search(r"^(hidden_size|d_model|n_embd|embedding_size)$", name):
+                    fields[name] = 64
+        elif isinstance(value, list) and before and len(value) == before and name != "layer_types":
+            fields[name] = value[:N_LAYERS]
+    return fields
+
+
+def candidates(config_class: Any) -> Iterator[Any]:
+    """Tiny configs, from the smallest guess on."""
+    default = config_class()
+    ends = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    text = default.get_text_config()
+    types = getattr(text, "layer_types", None) if text is default else None
+    kinds = list(dict.fromkeys(types or ()))
+    few = {"layer_types": (kinds * N_LAYERS)[: max(N_LAYERS, len(kinds))]} if kinds else {}
+    if len(kinds) > N_LAYERS:
+        few["num_hidden_layers"] = len(kinds)
+    rope = {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}
+    guesses = [
+        {"layer_types": [kind, "full_attention"] * 2} for kind in ("conv", "linear_attention", "sliding_attention")
+    ]
+    for more in (few, {}, rope, *guesses):
+        for n_dims, head_dim, n_kv in ((32, 16, 2), (32, 16, 4), (32, 32, 4), (16, 16, 4), (64, 16, 4)):
+            fields = shrunk(default, n_dims, head_dim, n_kv) | ends | more
+            yield partial(config_class, **fields)
+
+
+def tiny(config_class: Any, model_class: Any) -> Any:
+    """A model whose plain forward runs. raises : ValueError, with the reasons why none does"""
+    reasons: dict[str, None] = {}
+    for make in candidates(config_class):
+        try:
+            config = make()
+            if not hasattr(config, "vocab_size"):  # of a model that also sees: its language model's
+                config = config.get_text_config()
+            with torch.device("meta"):
+                n = model_class(deepcopy(config)).num_parameters()
+            if n > MOST_PARAMETERS:
+                reasons[f"{n / 1e6:.0f}M parameters"] = None
+                continue
+            torch.manual_seed(0)
+            model = model_class(config).eval().float()
+            with torch.no_grad():
+                for weights in model.parameters():
+                    if weights.ndim >= 2:
+                        weights.normal_(0, 0.15)
+                logits = model(input_ids=torch.arange(3, 60)[None], use_cache=False).logits
+            if logits.shape[1] != 57 or logits.isnan().any():
+                reasons[f"logits of shape {tuple(logits.shape)}, NaN {bool(logits.isnan().any())}"] = None
+                continue
+            return model
+        except Exception as error:
+            reasons[f"{type(error).__name__}: {str(error)[:150]}"] = None
+    raise ValueError("; ".join(reasons))
+
+
+# ------------------------------------------------------------------------------------------------- one architecture
+
+
+def prompts() -> list[np.ndarray]:
+    """Of each length some that share three quarters or a half, and one that differs in its last token alone."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for n in LENGTHS:
+        text, other = (rng.integers(3, len(byte_level()), n).astype(np.int32) for _ in range(2))
+        rows += [text, np.append(text[:-1], other[:1]), np.append(text[: n * 3 // 4], other[: n // 4])]
+        if n < 1000:
+            rows.append(np.append(text[: n // 2], other[n // 2 : n - 7]))
+    return rows
+
+
+def measure(kind: str) -> dict[str, Any]:
+    """What became of one architecture."""
+    name = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[kind]
+    row: dict[str, Any] = {"kind": kind, "model": name}
+    try:
+        model = tiny(tf.CONFIG_MAPPING[kind], getattr(tf, name))
+    except Exception as error:
+        return row | {"verdict": "not built", "why": f"{error}"[:400]}
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            engine = CausalEngine(model, byte_level(), name=kind, max_tokens=600)
+        except EngineError as error:
+            return row | {"verdict": "refused", "why": str(error)[:300]}
+    row["backend"] = engine.backend
+    row["why"] = " ".join(str(each.message) for each in said if each.category is SynthscoreWarning)[:600]
+    if engine.backend == "exact":
+        return row | {"verdict": "alone"}
+    sequences = prompts()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        plain = engine._table(sequences, "exact")
+        found = engine._table(sequences, engine.backend)
+    difference = float((found - plain).abs().max())
+    spread = float(plain[: len(sequences) // 3].std(dim=0).max())
+    row |= {"difference": difference, "spread": spread}
+    if not difference <= SAME:  # by rounding alone?
+        doubled = CausalEngine(model.double(), byte_level(), name=kind, max_tokens=600, backend="exact")
+        best = doubled._table(sequences, "exact")
+        row["plain_off"] = float((plain - best).abs().max())
+    return row | {"verdict": "right" if difference <= SAME else "WRONG"}
+
+
+# ------------------------------------------------------------------------------------------------- all of them
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """For people: which architectures are of which kind."""
+    names = {
+        ("right", "cascade"): "`cascade`, right",
+        ("right", "branches"): "`branches`, right",
+        ("alone", "exact"): "`exact`, because the check refuses all else",
+        ("refused", None): "refused: not causal as configured, or takes other inputs",
+        ("not built", None): "not built tiny by the script, not looked at",
+        ("WRONG", "cascade"): "wrong as `cascade`",
+        ("WRONG", "branches"): "wrong as `branches`",
+    }
+    lines = [f"| transformers {tf.__version__} | | architectures |", "|---|---:|---|"]
+    for (verdict, backend), words in names.items():
+        kinds = sorted(r["kind"] for r in rows if (r["verdict"], r.get("backend")) == (verdict, backend))
+        if kinds or verdict == "WRONG":
+            lines.append(f"| {words} | {len(kinds)} | {', '.join(kinds)} |")
+    worst = max((row.get("difference", 0.0) for row in rows), default=0.0)
+    return "\n".join([*lines, "", f"Largest difference from the plain forward: {worst:.1e} nats."])
+
+
+def apart(kind: str) -> dict[str, Any]:
+    """`measure` in a process of its own, which may take LIMIT_S."""
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe()
+    process = context.Process(target=lambda: there.send(measure(kind)))
+    process.start()
+    there.close()
+    row = {"kind": kind, "verdict": "not built", "why": f"not done in {LIMIT_S} s"}
+    try:
+        if here.poll(LIMIT_S):
+            row = here.recv()
+    except EOFError:
+        row["why"] = "its process ended"
+    process.kill()
+    process.join()
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", help="model types")
+    parser.add_argument(
+        "--docs", type=Path, help="the page whose table is written anew, from the results that are there"
+    )
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    tf.logging.set_verbosity_error()
+    rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+    if not args.docs:
+        for kind in args.only or MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+            row = apart(kind)
+            rows = [*(each for each in rows if each["kind"] != kind), row]
+            print(json.dumps(row), flush=True)
+            RESULTS.write_text(json.dumps(rows, indent=0) + "\n")
+    print(table(rows))
+    if args.docs:
+        page = args.docs.read_text()
+        before, rest = page.split(MARKS[0])
+        _, after = rest.split(MARKS[1])
+        args.docs.write_text(f"{before}{MARKS[0]}\n\n{table(rows)}\n\n{MARKS[1]}{after}")
+
+
+if __name__ == "__main__":
+    main()
