@@ -138,6 +138,8 @@ def tiny(config_class: Any, model_class: Any) -> Any:
                 for weights in model.parameters():
                     if weights.ndim >= 2:
                         weights.normal_(0, 0.15)
+                    else:  # a selection among equal numbers would be of no use
+                        weights.add_(torch.randn_like(weights), alpha=0.05)
                 logits = model(input_ids=torch.arange(3, 60)[None], use_cache=False).logits
             if logits.shape[1] != 57 or logits.isnan().any():
                 reasons[f"logits of shape {tuple(logits.shape)}, NaN {bool(logits.isnan().any())}"] = None

@@ -62,23 +62,26 @@ HYBRIDS = {
 }
 
 
+OLDER = tuple(map(int, tf.__version__.split(".")[:2])) < (5, 23)
+"""Releases whose states begin anew at each forward of several tokens: the check finds them."""
+HYBRIDS = {name: make for name, make in HYBRIDS.items() if name != "qwen3_5" or hasattr(tf, "Qwen3_5TextConfig")}
 SHARED = "from the model's own cache .* because as cascade, "
 
 
 @pytest.mark.parametrize("name", one_fast(HYBRIDS))
 @pytest.mark.parametrize("max_tokens", [50, 4096])
 def test_a_model_whose_attention_cannot_be_replaced_goes_on_from_its_cache(name, max_tokens):
-    with pytest.warns(SynthscoreWarning, match=SHARED):
+    with pytest.warns(SynthscoreWarning, match="because as cascade, "):
         engine = CausalEngine(*HYBRIDS[name](), name=name, max_tokens=max_tokens)
-    assert engine.backend == "branches"
-    assert "backend:branches" in str(engine.signature)
+    assert engine.backend == "branches" or (OLDER and engine.backend == "exact")
+    assert f"backend:{engine.backend}" in str(engine.signature)
     prompts = ladder_prompts()
     answers = label_log_probs(engine, prompts, LABELS)
     np.testing.assert_allclose(answers.log_probs, plain(engine, prompts, LABELS), atol=SAME, rtol=0)
     assert answers.log_probs.std(axis=0).max() > 20 * SAME  # the prompts matter
     one_token = label_log_probs(engine, prompts, ["A", "B"])
     np.testing.assert_allclose(one_token.log_probs, plain(engine, prompts, ["A", "B"]), atol=SAME, rtol=0)
-    assert one_token.usage.n_computed < 0.35 * one_token.usage.n_in
+    assert engine.backend == "exact" or one_token.usage.n_computed < 0.35 * one_token.usage.n_in
 
 
 @pytest.mark.parametrize("max_tokens", [7, 30, 1000])
@@ -115,7 +118,7 @@ def test_a_cache_of_an_unknown_kind_is_refused():
         CausalEngine(model, tokenizer, name="llama", backend="branches")
 
 
-@pytest.mark.parametrize("name", one_fast(["lfm2", "falcon_h1", "llama4", "qwen3_5"]))
+@pytest.mark.parametrize("name", one_fast(["llama4", *(name for name in HYBRIDS if not OLDER and name != "llama4")]))
 @pytest.mark.parametrize("n_rows", [1, 3])
 def test_a_branch_shares_no_memory_with_its_stem(name, n_rows):
     model, _ = HYBRIDS[name]()
@@ -167,10 +170,10 @@ WINDOWED = {
 }
 
 
-def windowed(name, n_tokens):
+def windowed(name, n_tokens, **sizes):
     """A model whose window is in the mask alone, which a cascade does not get."""
     model, config, more = WINDOWED[name]
-    return other(model, config, **GQA | LONG | more, sliding_window=n_tokens, attention_chunk_size=n_tokens)()
+    return other(model, config, **GQA | LONG | more | sizes, sliding_window=n_tokens, attention_chunk_size=n_tokens)()
 
 
 @pytest.mark.parametrize("name", WINDOWED)
@@ -226,29 +229,28 @@ def test_windows_and_chunks_are_found_by_their_names(config, found):
     assert check.windows(config)[-1] == found
     ids = list(range(100))
     lengths = [len(ids) for ids in check.long_sequences(ids, config, 100_000)]
-    assert min(lengths) > (found if found < check.MOST_LONG else check.LEAST_LONG)
+    assert min(lengths[:3]) > (found if found < check.MOST_LONG else check.LEAST_LONG)
     assert max(lengths) <= check.MOST_LONG
     assert check.n_same(config, 100_000) == (10**9 if found < check.MOST_LONG else found)
     assert max(map(len, check.long_sequences(ids, config, 250))) <= 250
 
 
 def test_few_layers_hold_one_of_each_kind_and_all_are_there_again():
-    model, _ = HYBRIDS["lfm2"]()
+    types = ["conv"] * 4 + ["full_attention"] + ["conv"] * 3
+    model, _ = other("Lfm2ForCausalLM", "Lfm2Config", **GQA | ENDS | {"num_hidden_layers": 8, "layer_types": types})()
     ids = torch.arange(3, 20)[None]
     before = model(ids).logits
-    with check.few_layers(model, 4) as n:
-        assert n == len(model.model.layers) == 2  # a convolution, then attention
+    with check.few_layers(model, 8) as n:
+        assert n == len(model.model.layers) == 5  # the first that attends
         assert not torch.allclose(model(ids).logits, before)
     assert torch.equal(model(ids).logits, before)
-    with check.few_layers(windowed("llama4", 128)[0], 4) as n:
-        assert n == 4  # the fourth has no rotation
 
 
 def test_the_long_check_is_of_few_layers():
     with pytest.warns(SynthscoreWarning, match=SHARED):
-        engine = CausalEngine(*windowed("phimoe", 128), name="phimoe")
+        engine = CausalEngine(*windowed("phimoe", 128, num_hidden_layers=6), name="phimoe")
     read = []
-    hooks = [layer.register_forward_hook(lambda *_: read.append(1)) for layer in engine.model.model.layers[1:]]
+    hooks = [layer.register_forward_hook(lambda *_: read.append(1)) for layer in engine.model.model.layers[4:]]
     assert engine._long_problem("branches") == ""
     assert not read
     for hook in hooks:

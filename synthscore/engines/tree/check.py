@@ -20,6 +20,9 @@ MOST_LONG = 4_608
 """Tokens that a long prompt has at most, so that models are opened in seconds; windows that are wider are not checked,
 and prompts that are longer than these are run one at a time."""
 
+LEAST_LAYERS = 4
+"""Run over in a check with long prompts: a choice that rounding decides shows from the second layer on."""
+
 _WINDOW = re.compile(r"window|chunk|topk$|compress|block_size")
 _INDEX = re.compile(r"layer_?(idx|index|id|number)$|^idx$")
 
@@ -78,7 +81,8 @@ def short_sequences(ids: Sequence[int], longest: int) -> list[TokenIds]:
 
 
 def long_sequences(ids: Sequence[int], config: Any, longest: int) -> list[TokenIds]:
-    """Three prompts that end beyond the widest window that is checked: two branch behind it, one before it.
+    """Three prompts that end beyond the widest window that is checked, of which two branch behind it and one before it;
+    and what they share.
 
     longest : tokens that a prompt may have
     """
@@ -92,18 +96,22 @@ def long_sequences(ids: Sequence[int], config: Any, longest: int) -> list[TokenI
         text[: border + 60],
         np.concatenate([text[:late], text[late + 7 : late + 47]]),
         np.concatenate([text[:early], text[early + 7 : early + 77]]),
+        text[:late],
+        text[:early],
     ]
 
 
 @contextmanager
 def few_layers(model: Any, n_layers: int) -> Iterator[int]:
-    """The model has its first layers alone inside, as many as hold one of each kind; how many these are."""
+    """The model has its first layers alone inside, as many as hold one of each kind and LEAST_LAYERS at least; yields
+    how many these are."""
     lists = [m for m in model.modules() if isinstance(m, torch.nn.ModuleList) and len(m) == n_layers]
     types = getattr(model.config.get_text_config(), "layer_types", None) or []
     kinds = [tuple(map(_kind, layers)) for layers in zip(*lists, strict=True)] or [()] * n_layers
     if len(types) == n_layers:
         kinds = list(zip(kinds, types, strict=True))
-    n = max((kinds.index(kind) + 1 for kind in kinds), default=n_layers) if lists else n_layers
+    n = max([LEAST_LAYERS, *(kinds.index(kind) + 1 for kind in kinds)]) if lists else n_layers
+    n = min(n, n_layers)
     whole = [(layers, layers._modules) for layers in lists]
     try:
         for layers, modules in whole:
