@@ -90,6 +90,8 @@ def shrunk(config: Any, n_dims: int, head_dim: int, n_kv: int) -> dict[str, Any]
             fields[name] = True
         elif name == "num_key_value_heads" and value is None:
             fields[name] = n_kv
+        elif name == "sliding_window" and value is None:
+            fields[name] = WINDOW
         elif isinstance(value, bool) or value is None:
             continue
         elif isinstance(value, int) and value > 1:
@@ -212,7 +214,7 @@ def measure(kind: str) -> dict[str, Any]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """For people: which architectures are of which kind."""
+    """For people: which architectures are of which kind, and which have no result."""
     names = {
         ("right", "cascade"): "`cascade`, right",
         ("right", "branches"): "`branches`, right",
@@ -229,6 +231,9 @@ def table(rows: list[dict[str, Any]]) -> str:
         kinds = sorted(r["kind"] for r in rows if (r["verdict"], r.get("backend")) == (verdict, backend))
         if kinds or verdict == "WRONG":
             lines.append(f"| {words} | {len(kinds)} | {', '.join(kinds)} |")
+    missing = sorted(set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES) - {row["kind"] for row in rows})
+    if missing:
+        lines.append(f"| not run yet | {len(missing)} | {', '.join(missing)} |")
     worst = max((row.get("difference", 0.0) for row in rows), default=0.0)
     return "\n".join([*lines, "", f"Largest difference from the plain forward: {worst:.1e} nats."])
 

@@ -97,7 +97,9 @@ def test_every_distinct_prefix_is_run_over_once_where_nothing_is_read_again(max_
 
 def test_a_model_that_begins_anew_instead_of_going_on_is_found():
     make = other("MambaForCausalLM", "MambaConfig", hidden_size=32, num_hidden_layers=3, **ENDS)
-    with pytest.raises(EngineError, match=r"mamba cannot be run right as branches, (log-probabilities differ by|its cache is)"):
+    with pytest.raises(
+        EngineError, match=r"mamba cannot be run right as branches, (log-probabilities differ by|its cache is)"
+    ):
         CausalEngine(*make(), name="mamba", backend="branches")
 
 
