@@ -142,6 +142,8 @@ class Bench:
 
     def _tools(self, ask: Ask) -> Tools:
         judge, writer = ask.get("judge"), ask.get("writer")
+        if judge == "":
+            raise Unmeasured("which model was asked is not stated; each one given has its own row:", ask["method"])
         if judge is not None and judge not in self.models:
             raise Unmeasured("no model is given as", judge)
         tools = Tools() if judge is None else self.models[judge]
