@@ -1,4 +1,4 @@
-"""`python -m papers`: tables, published judges, and what ladders are worth."""
+"""`python -m papers`: tables, published judges, what ladders are worth, and whether a judge is linear."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 from synthscore.cli.messages import counted
+from synthscore.engine import Engine
 from synthscore.engines import open_judge
-from synthscore.errors import BenchmarkError, SynthscoreError
+from synthscore.errors import BenchmarkError, InputError, SynthscoreError
 from synthscore.evaluation.methods import MethodError, Tools, method_kinds
 from synthscore.evaluation.ratings import Ratings
 from synthscore.io.write import write_rows, write_whole
@@ -23,9 +25,10 @@ from synthscore.signature import Signature
 from synthscore.store.engine import store_of
 from synthscore.store.file import Store
 
-from . import evidence
+from . import evidence, linearity
 from .answers import import_answers, score_rows
 from .benchmarks import BENCHMARKS
+from .measures import Bench
 from .published import published, table_ids
 from .tables import make_table
 
@@ -42,6 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         run, args = scores, _scores_parser().parse_args(argv[1:])
     elif verb == "evidence":
         run, args = evidence_, _evidence_parser().parse_args(argv[1:])
+    elif verb == "linearity":
+        run, args = linearity_, _linearity_parser().parse_args(argv[1:])
     elif verb == "list":
         print("\n".join(f"{name:<5}  {published(name).title}" for name in table_ids()))
         return OK
@@ -68,10 +73,7 @@ def _tables_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--limit", type=int, metavar="N", help="contexts of each benchmark, as `evaluate --limit` takes"
     )
-    parser.add_argument("-m", "--model", action="append", default=[], metavar="M", help="may be repeated")
-    parser.add_argument("--store", metavar="FILE", help='of answers (default: that of synthscore); "none" for none')
-    parser.add_argument("--dtype", help="of a model that runs here")
-    parser.add_argument("--device", help="of a model that runs here")
+    _add_judges(parser)
     parser.add_argument("--references", metavar="LADDERS", help="the ladders of ladder methods")
     parser.add_argument("--writer", type=_named, action="append", default=[], metavar="NAME=LADDERS",
                         help="ladders by this generator; may be repeated")  # fmt: skip
@@ -83,6 +85,16 @@ def _tables_parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("-o", "--output", metavar="FOLDER", help="write tables/ID.md and .json there, too")
     return parser
+
+
+def _add_judges(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
+    """The options that _opened reads."""
+    parser.add_argument(
+        "-m", "--model", action="append", default=[], required=required, metavar="M", help="may be repeated"
+    )
+    parser.add_argument("--store", metavar="FILE", help='of answers (default: that of synthscore); "none" for none')
+    parser.add_argument("--dtype", help="of a model that runs here")
+    parser.add_argument("--device", help="of a model that runs here")
 
 
 def _named(text: str) -> tuple[str, str]:
@@ -158,6 +170,11 @@ def _opened(args: argparse.Namespace, tools: Tools) -> Iterator[dict[str, Tools]
         yield models
 
 
+def _model(judge: Engine) -> str:
+    """The name in its signature, which a store of its answers has, too."""
+    return judge.signature.part("model").partition("@")[0]
+
+
 # ------------------------------------------------------------------------------------------------- evidence
 
 
@@ -169,17 +186,14 @@ def _evidence_parser() -> argparse.ArgumentParser:
     parser.add_argument("--attribute", action="append", metavar="A", help="may be repeated (default: all)")
     parser.add_argument("--method", action="append", choices=evidence.METHODS, metavar="NAME", help="may be repeated: "
                         + "; ".join(evidence.METHODS) + " (default: all)")  # fmt: skip
-    parser.add_argument("-m", "--model", action="append", default=[], metavar="M", help="may be repeated")
+    _add_judges(parser)
     parser.add_argument("--ladders", type=_named, action="append", default=[], metavar="NAME=LADDERS",
                         help="damaged=FOLDER, generated=FOLDER, ...; curated is the package's own")  # fmt: skip
     parser.add_argument("--shared", type=_named, action="append", default=[], metavar="NAME=ID",
                         help="whose ladder of a set is shared (default: the first whole one by hash)")  # fmt: skip
     parser.add_argument("--limit", type=int, metavar="N", help="contexts of each benchmark")
     parser.add_argument("--whole", action="store_true", help="all contexts, not only those with generated ladders")
-    parser.add_argument("--store", metavar="FILE", help='of answers (default: that of synthscore); "none" for none')
     parser.add_argument("--answers", metavar="FILE", help="write the answers used there, without their questions")
-    parser.add_argument("--dtype", help="of a model that runs here")
-    parser.add_argument("--device", help="of a model that runs here")
     parser.add_argument("-o", "--output", metavar="FOLDER", help="write evidence.md and evidence.json there")
     return parser
 
@@ -192,7 +206,7 @@ def evidence_(args: argparse.Namespace) -> int:
         judges = {}
         for tools in models.values():
             judge = evidence.Counted(tools.require_judge())
-            judges[judge.signature.part("model").partition("@")[0]] = judge
+            judges[_model(judge)] = judge
         measuring = []
         for each in ratings.values():
             known = {"curated": evidence.curated(evidence.task_name(each)), **sets}
@@ -213,6 +227,54 @@ def evidence_(args: argparse.Namespace) -> int:
     for error in absent:
         print(f"not measured: {error}", file=sys.stderr)
     return INCOMPLETE if absent else OK
+
+
+# ------------------------------------------------------------------------------------------------- linearity
+
+
+def _linearity_parser() -> argparse.ArgumentParser:
+    what = "Whether a judge's probabilities are linear in how far apart people rate two texts."
+    parser = argparse.ArgumentParser("papers linearity", description=what)
+    parser.add_argument("--data", required=True, metavar="DIR", help="folder that the files of the benchmarks lie in")
+    parser.add_argument("--benchmark", action="append", choices=tuple(BENCHMARKS), help="may be repeated "
+                        "(default: summeval and topicalchat)")  # fmt: skip
+    parser.add_argument("--attribute", action="append", metavar="A", help="may be repeated (default: all)")
+    parser.add_argument("--limit", type=int, metavar="N", help="contexts of each benchmark")
+    parser.add_argument("--prompts", default="default", metavar="SET", help="template set that asks")
+    _add_judges(parser, required=True)
+    parser.add_argument("-o", "--output", metavar="FOLDER", help="write linearity.md, linearity.json and figures there")
+    return parser
+
+
+def linearity_(args: argparse.Namespace) -> int:
+    ratings, absent = _benchmarks(args.data, dict.fromkeys(args.benchmark or ["summeval", "topicalchat"]))
+    ratings = {name: each.limited(args.limit) for name, each in ratings.items()}
+    known = {attribute for each in ratings.values() for attribute in each.attributes}
+    if ratings and (unknown := sorted(set(args.attribute or ()) - known)):
+        raise InputError(
+            f"nobody rated {', '.join(unknown)} of {', '.join(ratings)}. There are: {', '.join(sorted(known))}"
+        )
+    found, failed = [], []
+    with _opened(args, Tools(asking=Asking(prompts=args.prompts))) as models:
+        judges = {_model(tools.require_judge()): tools for tools in models.values()}
+        bench = Bench(ratings, judges)
+        wanted = args.attribute or known
+        asked = [(name, each) for name in ratings for each in ratings[name].attributes if each in wanted]
+        for judge, of in product(judges, asked):
+            try:
+                found.append(bench.linearity(judge, of))
+            except SynthscoreError as error:
+                failed.append(f"{judge}, {' '.join(of)}: {error}")
+    markdown = linearity.to_markdown(found)
+    if args.output:
+        as_json = json.dumps(linearity.to_json(found), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        written = {"linearity.md": markdown, "linearity.json": as_json, **linearity.draw(found)}
+        for name, text in written.items():
+            write_whole(Path(args.output) / name, text.encode())
+    print(markdown, end="")
+    for why in (*failed, *absent):
+        print(f"not measured: {why}", file=sys.stderr)
+    return INCOMPLETE if failed or absent or not found else OK
 
 
 # ------------------------------------------------------------------------------------------------- published judges
