@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import product
@@ -134,12 +134,16 @@ def tables(args: argparse.Namespace) -> int:
         print(json.dumps({each.of.id: each.to_json() for each in made}, ensure_ascii=False, allow_nan=False))
     else:
         print("\n".join(each.to_markdown() for each in made), end="")
-    for name, of in ratings.items():
-        for line in of.left_out:
-            _note(f"{name}, left out: {line}")
+    _note_left_out(ratings)
     for error in absent:
         print(f"not measured: {error}", file=sys.stderr)
     return INCOMPLETE if absent else OK
+
+
+def _note_left_out(ratings: Mapping[str, Ratings]) -> None:
+    for name, of in ratings.items():
+        for line in of.left_out:
+            _note(f"{name}, left out: {line}")
 
 
 def _benchmarks(folder: str, names: Iterable[str]) -> tuple[dict[str, Ratings], list[BenchmarkError]]:
@@ -272,6 +276,7 @@ def linearity_(args: argparse.Namespace) -> int:
         for name, text in written.items():
             write_whole(Path(args.output) / name, text.encode())
     print(markdown, end="")
+    _note_left_out(ratings)
     for why in (*failed, *absent):
         print(f"not measured: {why}", file=sys.stderr)
     return INCOMPLETE if failed or absent or not found else OK

@@ -51,7 +51,8 @@ class Line:
     slope, stderr : of least squares over the calls; its standard error, over contexts
     at_zero, zero_at : y where x is 0; x where y is 0
     calls : squared correlation over the calls: how much of y the line explains
-    curve : squared correlation of the means of the windows, by the calls in them: how straight the curve is
+    curve : squared correlation of the means of the windows, by the calls in them: how straight the curve is; None where
+        fewer than four windows hold calls
     sd : standard deviation of y about the line. least_sd, greatest_sd : of the windows with LEAST_CALLS or more
     edges : of the windows of x, shape (n + 1,). n_calls, x, y, y_sd : of each, shape (n,); NaN where there are no calls
     missing : why there is no line; then figures are None, and the windows empty
@@ -186,7 +187,7 @@ def fit_line(
         at_zero=at_zero,
         zero_at=-at_zero / slope if slope else None,
         calls=_squared(float(figures["calls"]), without["calls"]),
-        curve=_squared(float(figures["curve"]), without["curve"]) if (n > 0).sum() > 2 else None,
+        curve=_squared(float(figures["curve"]), without["curve"]) if (n > 0).sum() > 3 else None,
         sd=float(figures["sd"]),
         least_sd=float(counted.min()) if len(counted) else None,
         greatest_sd=float(counted.max()) if len(counted) else None,
@@ -311,7 +312,7 @@ def to_markdown(found: Sequence[Linearity]) -> str:
         right = _shown(each.log_odds, reasons)
         about = (each.judge, f"{each.benchmark} {each.attribute}", f"{each.n_calls:,}", f"{each.mean_probability:.2f}")
         spreads = _spreads(each.difference)
-        bias = "-" if each.log_odds.at_zero is None else f"{each.log_odds.at_zero:+.2f}"
+        bias = "-" if each.log_odds.at_zero is None else f"{round(each.log_odds.at_zero, 2) + 0.0:+.2f}"
         lines.append(f"| {' | '.join((*about, *left, spreads, right[0], bias, *right[1:]))} |")
     notes = [f"{number}. {reason}" for reason, number in reasons.items()] + list(_left_out(found))
     return "\n".join([*lines, "", *notes]).rstrip() + "\n"
