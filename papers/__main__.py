@@ -13,7 +13,6 @@ from itertools import product
 from pathlib import Path
 
 from synthscore.cli.messages import counted
-from synthscore.engine import Engine
 from synthscore.engines import open_judge
 from synthscore.errors import BenchmarkError, InputError, SynthscoreError
 from synthscore.evaluation.methods import MethodError, Tools, method_kinds
@@ -174,9 +173,18 @@ def _opened(args: argparse.Namespace, tools: Tools) -> Iterator[dict[str, Tools]
         yield models
 
 
-def _model(judge: Engine) -> str:
-    """The name in its signature, which a store of its answers has, too."""
-    return judge.signature.part("model").partition("@")[0]
+def _by_signature(models: Mapping[str, Tools]) -> dict[str, Tools]:
+    """By the model's name in the judge's signature, which a store of its answers has, too.
+
+    raises : InputError for two of the same name
+    """
+    judges: dict[str, Tools] = {}
+    for given, tools in models.items():
+        name = tools.require_judge().signature.part("model").partition("@")[0]
+        if name in judges:
+            raise InputError(f"two of {', '.join(models)} are {name}. Measure them one at a time", value=given)
+        judges[name] = tools
+    return judges
 
 
 # ------------------------------------------------------------------------------------------------- evidence
@@ -208,9 +216,8 @@ def evidence_(args: argparse.Namespace) -> int:
     sets = {name: References.load(folder) for name, folder in args.ladders}
     with _opened(args, Tools()) as models:
         judges = {}
-        for tools in models.values():
-            judge = evidence.Counted(tools.require_judge())
-            judges[_model(judge)] = judge
+        for name, tools in _by_signature(models).items():
+            judges[name] = evidence.Counted(tools.require_judge())
         measuring = []
         for each in ratings.values():
             known = {"curated": evidence.curated(evidence.task_name(each)), **sets}
@@ -252,34 +259,34 @@ def _linearity_parser() -> argparse.ArgumentParser:
 
 def linearity_(args: argparse.Namespace) -> int:
     ratings, absent = _benchmarks(args.data, dict.fromkeys(args.benchmark or ["summeval", "topicalchat"]))
-    ratings = {name: each.limited(args.limit) for name, each in ratings.items()}
-    known = {attribute for each in ratings.values() for attribute in each.attributes}
+    ratings = {name: benchmark.limited(args.limit) for name, benchmark in ratings.items()}
+    known = {attribute for benchmark in ratings.values() for attribute in benchmark.attributes}
     if ratings and (unknown := sorted(set(args.attribute or ()) - known)):
         raise InputError(
             f"nobody rated {', '.join(unknown)} of {', '.join(ratings)}. There are: {', '.join(sorted(known))}"
         )
-    found, failed = [], []
+    rows, failed = [], []
     with _opened(args, Tools(asking=Asking(prompts=args.prompts))) as models:
-        judges = {_model(tools.require_judge()): tools for tools in models.values()}
+        judges = _by_signature(models)
         bench = Bench(ratings, judges)
         wanted = args.attribute or known
-        asked = [(name, each) for name in ratings for each in ratings[name].attributes if each in wanted]
-        for judge, of in product(judges, asked):
+        asked = [(name, attribute) for name in ratings for attribute in ratings[name].attributes if attribute in wanted]
+        for judge, about in product(judges, asked):
             try:
-                found.append(bench.linearity(judge, of))
+                rows.append(bench.linearity(judge, about))
             except SynthscoreError as error:
-                failed.append(f"{judge}, {' '.join(of)}: {error}")
-    markdown = linearity.to_markdown(found)
+                failed.append(f"{judge}, {' '.join(about)}: {error}")
+    markdown = linearity.to_markdown(rows)
     if args.output:
-        as_json = json.dumps(linearity.to_json(found), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-        written = {"linearity.md": markdown, "linearity.json": as_json, **linearity.draw(found)}
+        as_json = json.dumps(linearity.to_json(rows), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        written = {"linearity.md": markdown, "linearity.json": as_json, **linearity.draw(rows)}
         for name, text in written.items():
             write_whole(Path(args.output) / name, text.encode())
     print(markdown, end="")
     _note_left_out(ratings)
     for why in (*failed, *absent):
         print(f"not measured: {why}", file=sys.stderr)
-    return INCOMPLETE if failed or absent or not found else OK
+    return INCOMPLETE if failed or absent or not rows else OK
 
 
 # ------------------------------------------------------------------------------------------------- published judges

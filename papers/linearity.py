@@ -125,24 +125,24 @@ def linearity(
         context.append(np.full(int(rated.sum()), number))
     if not sum(map(len, p)):
         raise InputError(f"cannot say how linear {judge or 'a judge'} is: no call is about two texts with ratings")
-    x, odds, y, w, of = map(np.concatenate, (p, log_odds, differences, weights, context))
+    x, odds, y, w, numbers = map(np.concatenate, (p, log_odds, differences, weights, context))
     most = float(np.abs(y).max()) or 1.0
     by_probability = np.linspace(0.0, 1.0, N_PROBABILITIES + 1)
     by_difference = np.linspace(-most, most, N_DIFFERENCES + 1)
-    n_certain = int((~np.isfinite(odds)).sum())
-    why = f"the log-odds of {n_certain} of {len(odds)} calls are infinite: p is 0 or 1" if n_certain else ""
+    if n_certain := int((~np.isfinite(odds)).sum()):
+        of_odds = Line(missing=f"the log-odds of {n_certain} of {len(odds)} calls are infinite: p is 0 or 1")
+    else:
+        of_odds = fit_line(y, odds, w, numbers, by_difference, names=("difference", "log-odds"))
     left_out = {**(left_out or {}), "calls about a text that nobody rated": n_unrated}
     return Linearity(
         judge=judge,
         benchmark=benchmark,
         attribute=attribute,
         n_calls=len(x),
-        n_contexts=len(np.unique(of)),
+        n_contexts=len(np.unique(numbers)),
         mean_probability=float(w @ x / w.sum()),
-        difference=fit_line(x, y, w, of, by_probability, names=("p", "difference")),
-        log_odds=Line(missing=why)
-        if why
-        else fit_line(y, odds, w, of, by_difference, names=("difference", "log-odds")),
+        difference=fit_line(x, y, w, numbers, by_probability, names=("p", "difference")),
+        log_odds=of_odds,
         joint=tuple(map(tuple, np.histogram2d(x, y, [by_probability, by_difference], weights=w)[0].tolist())),
         differences=tuple(by_difference.tolist()),
         left_out={what: count for what, count in left_out.items() if count},
@@ -175,7 +175,7 @@ def fit_line(
     there = np.flatnonzero(by_context[..., 0].sum(axis=1) > 0)
     figures = _figures(total)
     # Added up anew, for what subtraction leaves of an empty window is not always 0.
-    without = _figures(np.stack([by_context[there[there != each]].sum(axis=0) for each in there]))
+    without = _figures(np.stack([by_context[there[there != context]].sum(axis=0) for context in there]))
     n, mean_x, mean_y, _, _, mean_yy = _means(total)
     with np.errstate(invalid="ignore"):
         sd = np.sqrt(np.maximum(mean_yy - mean_y**2, 0.0))
@@ -242,59 +242,59 @@ def _squared(correlation: float, without: FloatArray) -> Estimate | None:
     if np.isnan(correlation):
         return None
     value = float(np.clip(correlation, -1.0, 1.0))
-    found = spread(value, np.clip(without, -1.0, 1.0))
-    if found.low is None or found.high is None:
+    interval = spread(value, np.clip(without, -1.0, 1.0))
+    if interval.low is None or interval.high is None:
         return Estimate(value**2, None, None)
-    ends = sorted((found.low**2, found.high**2))
-    return Estimate(value**2, 0.0 if found.low < 0 < found.high else ends[0], ends[1])
+    ends = sorted((interval.low**2, interval.high**2))
+    return Estimate(value**2, 0.0 if interval.low < 0 < interval.high else ends[0], ends[1])
 
 
 # ------------------------------------------------------------------------------------------------- drawing
 
 
-def draw(found: Sequence[Linearity]) -> dict[str, str]:
+def draw(rows: Sequence[Linearity]) -> dict[str, str]:
     """Name of a file -> SVG, one for each judge and benchmark, a panel an attribute: the joint distribution of p and
     the difference, the means of the windows with a standard deviation above and below, and the line."""
     from .plot import draw_curves  # imports matplotlib
 
     panels: dict[str, list[Panel]] = {}
-    for each in found:
-        if not each.difference.missing:
-            name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"linearity-{each.benchmark}-{each.judge}").strip("-.")
-            panels.setdefault(f"{name}.svg", []).append(_panel(each))
+    for row in rows:
+        if not row.difference.missing:
+            name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"linearity-{row.benchmark}-{row.judge}").strip("-.")
+            panels.setdefault(f"{name}.svg", []).append(_panel(row))
     return {name: draw_curves(drawn) for name, drawn in panels.items()}
 
 
-def _panel(found: Linearity) -> Panel:
+def _panel(row: Linearity) -> Panel:
     from .plot import Line as Drawn
     from .plot import Panel, Shading
 
-    line = found.difference
+    line = row.difference
     assert line.slope is not None
     assert line.at_zero is not None
     x, y, sd = (np.array(column)[np.array(line.n_calls) > 0] for column in (line.x, line.y, line.y_sd))
     ends = np.array([0.0, 1.0])
     straight = line.at_zero + line.slope * ends
     return Panel(
-        title=f"{found.benchmark}, {found.attribute}",
+        title=f"{row.benchmark}, {row.attribute}",
         lines=[
             Drawn("mean ± sd", x, y, y - sd, y + sd),
             Drawn("line", ends, straight, straight, straight),
         ],
         x_label="P(first is better)",
         y_label="difference of ratings",
-        shading=Shading(line.edges, found.differences, found.joint),
+        shading=Shading(line.edges, row.differences, row.joint),
     )
 
 
 # ------------------------------------------------------------------------------------------------- printing
 
 
-def to_json(found: Sequence[Linearity]) -> list[dict[str, Any]]:
-    return [{name: plain(value) for name, value in asdict(each).items()} for each in found]
+def to_json(rows: Sequence[Linearity]) -> list[dict[str, Any]]:
+    return [{name: plain(value) for name, value in asdict(row).items()} for row in rows]
 
 
-def to_markdown(found: Sequence[Linearity]) -> str:
+def to_markdown(rows: Sequence[Linearity]) -> str:
     """A row a judge and attribute; below it, why figures are missing."""
     lines = [
         "**What a judge's probabilities say of people's ratings** (arXiv:2405.05894, figures 9 and 10)",
@@ -307,14 +307,14 @@ def to_markdown(found: Sequence[Linearity]) -> str:
         "|---|---|" + "---:|" * 10,
     ]
     reasons: dict[str, int] = {}
-    for each in found:
-        left = _shown(each.difference, reasons)
-        right = _shown(each.log_odds, reasons)
-        about = (each.judge, f"{each.benchmark} {each.attribute}", f"{each.n_calls:,}", f"{each.mean_probability:.2f}")
-        spreads = _spreads(each.difference)
-        bias = "-" if each.log_odds.at_zero is None else f"{round(each.log_odds.at_zero, 2) + 0.0:+.2f}"
+    for row in rows:
+        left = _shown(row.difference, reasons)
+        right = _shown(row.log_odds, reasons)
+        about = (row.judge, f"{row.benchmark} {row.attribute}", f"{row.n_calls:,}", f"{row.mean_probability:.2f}")
+        spreads = _spreads(row.difference)
+        bias = "-" if row.log_odds.at_zero is None else f"{round(row.log_odds.at_zero, 2) + 0.0:+.2f}"
         lines.append(f"| {' | '.join((*about, *left, spreads, right[0], bias, *right[1:]))} |")
-    notes = [f"{number}. {reason}" for reason, number in reasons.items()] + list(_left_out(found))
+    notes = [f"{number}. {reason}" for reason, number in reasons.items()] + list(_left_out(rows))
     return "\n".join([*lines, "", *notes]).rstrip() + "\n"
 
 
@@ -327,12 +327,12 @@ def _shown(line: Line, reasons: dict[str, int]) -> tuple[str, str, str]:
     return f"{line.slope:.2f}{error}", _interval(line.calls), _interval(line.curve)
 
 
-def _interval(found: Estimate | None) -> str:
-    if found is None:
+def _interval(estimate: Estimate | None) -> str:
+    if estimate is None:
         return "-"
-    if found.low is None or found.high is None:
-        return f"{found.value:.2f}"
-    return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.value:.2f}"
+    return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
 
 
 def _spreads(line: Line) -> str:
@@ -342,7 +342,7 @@ def _spreads(line: Line) -> str:
     return f"{line.sd:.2f}{ends}"
 
 
-def _left_out(found: Sequence[Linearity]) -> Iterator[str]:
-    for each in found:
-        for what, count in each.left_out.items():
-            yield f"- {each.judge}, {each.benchmark} {each.attribute}, left out: {what}: {count}"
+def _left_out(rows: Sequence[Linearity]) -> Iterator[str]:
+    for row in rows:
+        for what, count in row.left_out.items():
+            yield f"- {row.judge}, {row.benchmark} {row.attribute}, left out: {what}: {count}"

@@ -321,6 +321,12 @@ def test_the_prompts_that_ask_are_a_template_set(run, monkeypatch):
     assert qualities(engine.judged[0]) == qualities(engine.judged[12])
 
 
+def test_two_judges_of_one_name_are_refused_and_none_is_dropped(run):
+    status, shown, n_asked = run("--benchmark", "summeval", "-m", "other")
+    assert (status, n_asked) == (1, 0)
+    assert "two of m, other are fake. Measure them one at a time" in shown.err
+
+
 def test_a_model_must_be_named(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["linearity", "--data", str(tmp_path)])
