@@ -27,6 +27,18 @@ JUDGE = (
     "the judge: nano, a hub model, a folder, a GGUF file, [systemone:]http://HOST:PORT/v1#MODEL, anthropic:MODEL, "
     "recorded:STORE, or batch:NAME"
 )
+NANO = "nano"
+NANO_JUDGES = (
+    "no --model is named, so nano judges: it cannot tell false facts from true ones, prefers copied sentences to good "
+    "summaries (consistency, fluency), and lets word salad pass (consistency, relevance)"
+)
+
+
+def name_judges(models: Sequence[str] | None, messages: Messages) -> tuple[str, ...]:
+    """The judges, each once. Where nobody named one it is nano, and a line on stderr says what that cannot do."""
+    if not models:
+        messages.note(NANO_JUDGES)
+    return tuple(dict.fromkeys(models or (NANO,)))
 
 
 # ------------------------------------------------------------------------------------------------- single options
@@ -345,8 +357,8 @@ class Judges(Opening):
     ] = None
 
     @property
-    def models(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(self.model or ("nano",)))
+    def n_models(self) -> int:
+        return len(set(self.model or (NANO,)))
 
 
 @Parameter(name="*", group="model")
@@ -354,7 +366,12 @@ class Judges(Opening):
 class JudgeOptions(Opening):
     """The model that judges."""
 
-    model: Annotated[str, Parameter(help=JUDGE)] = "nano"
+    model: Annotated[str | None, Parameter(help=f"{JUDGE} (default: nano)")] = None
+
+    def named(self, messages: Messages) -> str:
+        """The judge, as name_judges has it."""
+        (name,) = name_judges(None if self.model is None else (self.model,), messages)
+        return name
 
 
 class OpenJudges(ExitStack):
@@ -366,7 +383,8 @@ class OpenJudges(ExitStack):
     def __init__(self, options: Judges, messages: Messages, *, dry_run: bool) -> None:
         super().__init__()
         self.cost: list[str] = []
-        self.judges = {model: self._open(options, model, messages, dry_run) for model in options.models}
+        names = name_judges(options.model, messages)
+        self.judges = {model: self._open(options, model, messages, dry_run) for model in names}
         self._messages = messages
         self._engine: Watched | None = None
         self._show: Progress | None = None
