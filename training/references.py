@@ -24,13 +24,13 @@ N_RUNGS = 5
 ABOUT = (
     "Ladders made from good texts by damage of known kind and severity: `kinds` names each edit that was made to a "
     "rung, in order, and none for the best one. Their order is known by construction; no model wrote or judged them."
-    "\n\nWhole ladders alone: of 191 that were tried, the 183 that have all five rungs. Eight replies are too short to be "
-    "made less engaging four times."
+    "\n\nWhole ladders alone: of 191 that were tried, the 183 that have all five rungs. Eight replies are too short to "
+    "be made less engaging four times."
     "\n\nFor trying the program at once, without a model, and for tests. Weak as examples, and as a test of judges: "
     "damage in one attribute often harms another, that of fluency is mild, phrases recur, a rung may differ from the "
     "next by one word, and counts of words order 80 to 92 % of the pairs of rungs, by task (`python -m "
-    "benchmarks.ladder_counts data/references/degraded`; in story coherence length alone goes with the rung by -.84). A "
-    "judge that does well here may only have counted: take data/references/curated."
+    "benchmarks.ladder_counts data/references/degraded`; in story coherence length alone goes with the rung by -.84). "
+    "A judge that does well here may only have counted: take data/references/curated."
 )
 
 
