@@ -17,8 +17,8 @@ from .options import JudgeOptions, Output
 
 TASKS = ("summarization", "dialogue", "story")
 CHECKED = (
-    "Counts of words alone order seven in ten pairs of such texts in coherence, so a high figure here is no proof that a "
-    "judge reads. Before you rely on one, ask `synthscore doctor`, which shows both."
+    "Counts of words alone order seven in ten pairs of such texts in coherence, so a high figure here is no proof that "
+    "a judge reads. Before you rely on one, ask `synthscore doctor`, which shows both."
 )
 
 
