@@ -22,7 +22,7 @@ from .options import (
     RowsOut,
     Seed,
     Whole,
-    name_judges,
+    warn_of_nano,
 )
 
 
@@ -68,7 +68,8 @@ class ComparingOptions(Answering):
             asking = self.asking(self.protocol or "choose")
         asked_of: dict[str, ComparisonSets] = {}
         cost: list[str] = []
-        for model in name_judges(judges.model, messages):
+        warn_of_nano(judges.model, messages)
+        for model in judges.models:
             with judges.open(model, messages, dry_run=self.dry_run) as engine:
                 asked_of[model] = compare(
                     candidates,

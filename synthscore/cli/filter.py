@@ -68,7 +68,7 @@ def filter(
     from ..thresholds import filter as thresholds
 
     rule = _rule(min_score, alpha, certificate)
-    method = scoring.make_method(asking, min_score, alpha, n_judges=judge.n_models, sharded=shard is not None)
+    method = scoring.make_method(asking, min_score, alpha, n_judges=len(judge.models), sharded=shard is not None)
     ladders = on.load_references("filter", method)
     if len(on.attribute or ()) > 1:
         raise UsageError(f"filter decides by one attribute, and {on.attribute} are named. Say which with one -a")

@@ -34,11 +34,15 @@ NANO_JUDGES = (
 )
 
 
-def name_judges(models: Sequence[str] | None, messages: Messages) -> tuple[str, ...]:
-    """The judges, each once. Where nobody named one it is nano, and a line on stderr says what that cannot do."""
+def name_judges(models: Sequence[str] | None) -> tuple[str, ...]:
+    """The judges, each once: nano where nobody named one."""
+    return tuple(dict.fromkeys(models or (NANO,)))
+
+
+def warn_of_nano(models: Sequence[str] | str | None, messages: Messages) -> None:
+    """Before a judge is asked: a line on what nano cannot do, where nobody named a judge."""
     if not models:
         messages.note(NANO_JUDGES)
-    return tuple(dict.fromkeys(models or (NANO,)))
 
 
 # ------------------------------------------------------------------------------------------------- single options
@@ -357,8 +361,8 @@ class Judges(Opening):
     ] = None
 
     @property
-    def n_models(self) -> int:
-        return len(set(self.model or (NANO,)))
+    def models(self) -> tuple[str, ...]:
+        return name_judges(self.model)
 
 
 @Parameter(name="*", group="model")
@@ -369,9 +373,9 @@ class JudgeOptions(Opening):
     model: Annotated[str | None, Parameter(help=f"{JUDGE} (default: nano)")] = None
 
     def named(self, messages: Messages) -> str:
-        """The judge, as name_judges has it."""
-        (name,) = name_judges(None if self.model is None else (self.model,), messages)
-        return name
+        """The judge that is asked now."""
+        warn_of_nano(self.model, messages)
+        return self.model or NANO
 
 
 class OpenJudges(ExitStack):
@@ -383,14 +387,14 @@ class OpenJudges(ExitStack):
     def __init__(self, options: Judges, messages: Messages, *, dry_run: bool) -> None:
         super().__init__()
         self.cost: list[str] = []
-        names = name_judges(options.model, messages)
-        self.judges = {model: self._open(options, model, messages, dry_run) for model in names}
+        self.judges = {model: self._open(options, model, messages, dry_run) for model in options.models}
         self._messages = messages
         self._engine: Watched | None = None
         self._show: Progress | None = None
 
     @contextmanager
     def _open(self, options: Judges, model: str, messages: Messages, dry_run: bool) -> Iterator[Watched]:
+        warn_of_nano(options.model, messages)
         with options.open(model, messages, dry_run=dry_run) as engine:
             self._engine = engine
             yield engine

@@ -213,11 +213,11 @@ def score(
     if to and verdicts:
         raise UsageError(f"--verdicts is for rows of our own, and --to {to} writes others. Leave one of them out")
     for option, is_given in (("--verdicts", verdicts), ("--why", why)):
-        if is_given and judge.n_models > 1:
+        if is_given and len(judge.models) > 1:
             raise UsageError(f"{option} is of one judge. Leave it out, or name one --model")
     if why and (to or on.references is None):
         raise UsageError("--why is about ladders, in rows of our own. Name --references, and leave --to out")
-    method = scoring.make_method(asking, min_score, n_judges=judge.n_models, sharded=shard is not None)
+    method = scoring.make_method(asking, min_score, n_judges=len(judge.models), sharded=shard is not None)
     ladders = on.load_references("score", method)
     questions = find_questions(ladders, on.task, on.attribute)
     if min_score is not None and ladders is not None:
