@@ -98,8 +98,9 @@ def doctor(
         judge = replace(judge, store="none")  # whoever asks how a model is does not mean how it was
     templates = Templates(known, answering.prompts)
     asking = answering.asking(protocol)
-    with judge.open(judge.model, messages, dry_run=dry_run) as watched:
-        _print_model(judge.model, watched)
+    name = judge.named(messages)
+    with judge.open(name, messages, dry_run=dry_run) as watched:
+        _print_model(name, watched)
         shown = [Pair(CONTEXT, example, GOOD, BAD), Pair(CONTEXT, example, BAD, GOOD)]
         prompt = prompt_of(shown[0], templates, protocol)
         if capabilities_of(watched).gives_rewards:
