@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..engine import Engine, Generation, Progress, Prompt, Sampling, generate
 from ..errors import EngineError
 from ..io.fields import Item
-from ..judging.templates import Templates, load_task
+from ..judging.templates import Templates
 from ..ladders.references import References
 from ..types import Ladder, Score
 from .ladder import find_ladders
@@ -63,7 +63,7 @@ class Explainer:
         return reasons
 
     def _prompt(self, item: Item, score: Score, task: str, attribute: str) -> Prompt | None:
-        templates = Templates(load_task(task))
+        templates = Templates(self.references.find_task(task))
         texts = Texts(templates=templates, attribute=templates.task.attribute(attribute), items=[item])
         (chosen,) = find_ladders(texts, self.references)
         if isinstance(chosen, str) or score.value is None:
