@@ -109,9 +109,10 @@ def write_tasks(folder: Path, tasks: Iterable[Task]) -> dict[str, str]:
     A link is removed rather than followed: nothing outside the folder is written to.
     """
     files = {task_folder(folder, task) / TASK_FILE: task_toml(task).encode() for task in tasks}
-    for place in (folder / TASKS, *folder.glob(f"{TASKS}/*"), *folder.glob(f"{TASKS}/*/{TASK_FILE}")):
-        if place.is_symlink() or (place.name == TASK_FILE and place not in files):
-            place.unlink()
+    for pattern in (TASKS, f"{TASKS}/*", f"{TASKS}/*/{TASK_FILE}"):  # from outside in: behind a link is nothing of ours
+        for place in list(folder.glob(pattern)):
+            if place.is_symlink() or (place.name == TASK_FILE and place not in files):
+                place.unlink()
     for file, data in files.items():
         write_whole(file, data)
     for entry in folder.glob(f"{TASKS}/*"):
