@@ -1,6 +1,5 @@
 """A task of one's own, in its own language: brought in once with its ladders, it is asked in from anywhere."""
 
-import json
 import math
 import re
 import shutil
@@ -22,11 +21,16 @@ ARTICLES = ("Die Fähre fuhr nicht, weil ein Schlauch geplatzt war.", "Die Büch
 ROWS = [{"context": article, "text": f"Ein Text der Güte {quality}."} for article in ARTICLES for quality in (1.6, 4.4)]
 
 
+def qualities(prompt):
+    """Of the two texts, the reference first; those of doctor's example say none."""
+    return [float(number) for number in re.findall(r"Güte (-?[\d.]+\d|-?\d)", prompt.text)] or (1.0, 1.0)
+
+
 def german_judge(prompt, labels):
     """Compares the numbers behind "Güte" in the two texts; knows German answers alone."""
     assert "Antworte mit einem Wort" in prompt.text
     assert prompt.text.endswith("Urteil:")
-    reference, target = (float(number) for number in re.findall(r"Güte (-?[\d.]+\d|-?\d)", prompt.text))
+    reference, target = qualities(prompt)
     better = 1 / (1 + math.exp(-8 * (target - reference)))
     probs = {"Besser": better, "Schlechter": 1 - better, "Gleich": 1e-4, "Ja": better, "Nein": 1 - better}
     return [math.log(max(0.95 * probs[label], 1e-12)) for label in labels]
@@ -96,7 +100,7 @@ def test_it_is_imported_and_scored_from_three_folders(home, ladders, place, engi
     code, (out, err) = run("score", rows, "--references", str(ladders), "--verdicts")
     assert code == 0
     scores = parse(out)
-    assert [round(row["score"]) for row in scores] == [2, 4, 2, 4]
+    assert [row["score"] > 3 for row in scores] == [False, True, False, True]
     assert "labels:Besser,Schlechter,Gleich|" in scores[0]["signature"]
     assert "own_task:zusammenfassung@" in scores[0]["signature"]
     line = "task zusammenfassung ("
@@ -105,18 +109,21 @@ def test_it_is_imported_and_scored_from_three_folders(home, ladders, place, engi
     assert code == 0
     assert [row["text"] for row in parse(out)] == [ROWS[1]["text"], ROWS[3]["text"]]
     assert run("references", "check", str(ladders))[0] == 0
-    assert run("references", "show", str(ladders), json.loads(json.dumps(scores[0]["context_id"])))[0] == 0
+    assert run("references", "show", str(ladders), scores[0]["context_id"])[0] == 0
     code, (out, _) = run("doctor", "--ladders", str(ladders), "-a", ATTRIBUTE)
-    assert code == 0
-    shown(out, "Zwei Zusammenfassungen desselben Artikels", f"It can judge {ATTRIBUTE} (100% of 20 pairs)")
+    assert code == 3  # two ladders are too few to be sure
+    shown(out, "Zwei Zusammenfassungen desselben Artikels", "zusammenfassung", f"{ATTRIBUTE} (100% of 20 pairs)")
     assert run("redteam", "--ladders", str(ladders), "--limit", "1")[0] in (0, 3)
-    write("ratings.jsonl", *({**row, "human": row["text"][-2]} for row in ROWS))
+    rated_rows = (
+        {**row, "id": f"r{k}", "context_id": scores[k]["context_id"], "human": k} for k, row in enumerate(ROWS)
+    )
+    write("ratings.jsonl", *rated_rows)
     rated = ["evaluate", "--human", "ratings.jsonl", *on, "--methods", "ladder", "-a", ATTRIBUTE]
     assert main([*rated, *([] if named else ["--task", GERMAN.name])]) == 0
     capsys.readouterr()
     task = named[1] if named else None
     scorer = Scorer(References.load(ladders), engine, task=task, asking=Asking(both_orders=True))
-    assert [round(score.value) for score in scorer.score(ROWS)] == [2, 4, 2, 4]
+    assert [score.value > 3 for score in scorer.score(ROWS)] == [False, True, False, True]
     assert len(keep(ROWS, References.load(ladders), engine, 3.0, attribute=ATTRIBUTE, task=task).kept) == 2
 
 
@@ -143,7 +150,7 @@ def test_the_answers_are_those_of_the_task(home, ladders, engine, capsys, protoc
 
 def test_answers_in_words_and_files_of_questions_hold_the_tasks_words(home, ladders, engine, capsys):
     def says(prompt, seed):
-        reference, target = (float(number) for number in re.findall(r"Güte (-?[\d.]+\d|-?\d)", prompt.text))
+        reference, target = qualities(prompt)
         return f"Ich vergleiche.\nUrteil: {'Besser' if target > reference else 'schlechter'}."
 
     engine.writer = says

@@ -10,7 +10,7 @@ import pytest
 
 from synthscore.errors import InputError, ReferencesError, TaskError, TemplateError
 from synthscore.judging.templates import Templates, load_task
-from synthscore.ladders.carried import MOST_BYTES
+from synthscore.ladders.carried import MOST_BYTES, write_tasks
 from synthscore.ladders.references import References
 from synthscore.signature import file_hash
 from tests.factories import GERMAN, ladder
@@ -63,7 +63,7 @@ def test_a_task_of_a_name_of_the_packages_is_kept_where_its_words_are_others(tmp
     changed = replace(load_task("summarization"), length="one line", folder="mine")
     References([ladder("c1")], tasks=[changed]).save(tmp_path / "lad")
     loaded = References.load(tmp_path / "lad")
-    with pytest.raises(InputError, match="there are two tasks 'summarization'.*and that of synthscore"):
+    with pytest.raises(InputError, match=r"there are two tasks 'summarization'.*and that of synthscore"):
         loaded.find_task("summarization")
     assert loaded.find_task(tmp_path / "lad/tasks/summarization") == changed
 
@@ -140,7 +140,7 @@ def test_a_folder_that_only_happens_to_be_called_so_is_none(saved, tmp_path):
     assert References.load(saved).find_task(NAME) == TASK
 
 
-def test_a_template_set_in_other_words_than_the_kept_templates_is_an_error_unless_the_task_is_named(saved, tmp_path):
+def test_a_template_set_in_other_words_than_the_kept_ones_is_an_error_unless_the_task_is_named(saved, tmp_path):
     loaded = References.load("lad")
     own = tmp_path / "prompts"
     own.mkdir()
@@ -277,44 +277,39 @@ def test_a_save_writes_nothing_through_a_strangers_link(saved, tmp_path):
     assert References.load(saved).find_task(NAME) == OTHER
 
 
-@pytest.mark.parametrize("n_written", [0, 1])
-def test_a_save_that_was_killed_is_repeated(saved, monkeypatch, n_written):
-    """Killed before, and after, the file of ladders took its name."""
-
-    def killed(*parts, **more):
-        raise KeyboardInterrupt
-
-    place = "write_tasks" if n_written == 0 else "card_text"
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(f"synthscore.ladders.references.{place}", killed)
-        german("c2", task=OTHER).save(saved, merge=True)
-    german("c2", task=OTHER).save(saved, merge=True)
-    loaded = References.load(saved)
-    assert loaded.context_ids == ("c1", "c2")
-    assert loaded.find_task(NAME) == OTHER
+def stopped(*parts, **more):
+    raise KeyboardInterrupt
 
 
-def test_a_first_save_that_was_killed_is_repeated(tmp_path, monkeypatch):
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        write = References._write
+def write_tasks_and_stop(*parts):
+    write_tasks(*parts)
+    raise KeyboardInterrupt
 
-        def killed(references, path, about):
-            with pytest.MonkeyPatch.context() as inside:
-                inside.setattr("synthscore.ladders.references.write_tasks", stopped)
-                write(references, path, about)
 
-        def stopped(path, tasks):
-            from synthscore.ladders.carried import write_tasks
+def kill(save, monkeypatch, place, instead):
+    """The save is killed in this step of it."""
+    with monkeypatch.context() as patch:
+        patch.setattr(f"synthscore.ladders.references.{place}", instead)
+        with pytest.raises(KeyboardInterrupt):
+            save()
 
-            write_tasks(path, tasks)
-            raise KeyboardInterrupt
 
-        patch.setattr(References, "_write", killed)
-        german().save(tmp_path / "lad")
-    assert (tmp_path / "lad/tasks" / NAME / "task.toml").exists()
-    assert not (tmp_path / "lad/ladders.parquet").exists()
-    german().save(tmp_path / "lad", merge=True)
-    assert References.load(tmp_path / "lad").find_task(NAME) == TASK
+@pytest.mark.parametrize(
+    ("place", "instead"),
+    [("write_tasks", stopped), ("write_tasks", write_tasks_and_stop), ("card_text", stopped)],
+    ids=["before the tasks", "before the ladders", "before the hashes"],
+)
+def test_a_save_that_was_killed_is_repeated(saved, tmp_path, monkeypatch, place, instead):
+    for folder, there in ((saved, ("c1", "c2")), (tmp_path / "new", ("c2",))):
+
+        def save(folder=folder):
+            german("c2", task=OTHER).save(folder, merge=True)
+
+        kill(save, monkeypatch, place, instead)
+        save()
+        loaded = References.load(folder)
+        assert loaded.context_ids == there
+        assert loaded.find_task(NAME) == OTHER
 
 
 @pytest.mark.parametrize(
@@ -334,5 +329,5 @@ def test_a_strangers_template_runs_in_the_sandbox_and_its_fault_is_one_error(tmp
     german(task=task).save(tmp_path / "lad")
     templates = Templates(References.load(tmp_path / "lad").find_task(NAME))
     context = ladder("c1").context
-    with pytest.raises(TemplateError, match="compare|has no [./]+.*(passwd|secret)"):
+    with pytest.raises(TemplateError, match=r"compare|has no [./]+.*(passwd|secret)"):
         templates.compare(context, templates.task.attribute(ATTRIBUTE), target="t", reference="r")
