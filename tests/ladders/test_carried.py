@@ -140,7 +140,7 @@ def test_a_folder_that_only_happens_to_be_called_so_is_none(saved, tmp_path):
     assert References.load(saved).find_task(NAME) == TASK
 
 
-def test_a_template_set_in_other_words_than_the_kept_ones_is_an_error_unless_the_task_is_named(saved, tmp_path):
+def test_a_template_set_in_other_words_than_the_kept_ones_wants_the_task_named(saved, tmp_path):
     loaded = References.load("lad")
     own = tmp_path / "prompts"
     own.mkdir()
