@@ -161,7 +161,7 @@ def test_references_without_a_task_say_that_its_folder_is_wanted(tmp_path):
         References.load(tmp_path / "lad").find_task(NAME)
 
 
-# ------------------------------------------------------------------------------------------------- damage, and strangers
+# ------------------------------------------------------------------------------------------------- damage, strangers
 
 
 def _edit(folder):
