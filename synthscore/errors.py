@@ -78,13 +78,14 @@ class PromptTooLongError(EngineError):
 class ServerError(EngineError):
     """A request to a model server that failed. Attributes: `status` (of HTTP, or None), `retryable` (the same request
     may succeed later), `fatal` (no request to this server can), `cut` (the connection broke off: somebody is there),
-    `retry_after` (seconds that it asked for, or None), `parameter` (that of the request which it refuses, or leaves
-    unanswered; "" where it reports none)."""
+    `timed_out` (no answer in time), `retry_after` (seconds that it asked for, or None), `parameter` (that of the
+    request which it refuses, or leaves unanswered; "" where it reports none)."""
 
     status: int | None = None
     retryable: bool = False
     fatal: bool = False
     cut: bool = False
+    timed_out: bool = False
     retry_after: float | None = None
     parameter: str = ""
 

@@ -1,11 +1,16 @@
-"""Where prompts/ and data/ are, inside the installed package or at the top of a checkout, and where the cache is."""
+"""Where prompts/ and data/ are, inside the installed package or at the top of a checkout, where the cache is, and
+whether the Hugging Face Hub can be reached."""
 
 from __future__ import annotations
 
 import os
+import socket
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -37,3 +42,20 @@ def parse_toml(text: str) -> dict[str, Any]:
 def cache_folder() -> Path:
     """synthscore's own folder in the user's cache folder; it may not be there yet."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "synthscore"
+
+
+@cache
+def hub_is_reachable() -> bool:
+    """One short look for the whole process: without a network the hub's client would try each file for minutes."""
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        return False
+    address = urlsplit(constants.ENDPOINT)
+    if address.scheme in getproxies():
+        return True
+    try:
+        socket.create_connection((address.hostname or "", address.port or 443), timeout=3).close()
+    except OSError:
+        return False
+    return True

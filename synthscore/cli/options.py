@@ -237,6 +237,8 @@ class Running:
     "of a server's model, folder or hub id (default: the one that the server names)"
     in_flight: Positive | None = None
     "requests at a time, to each server (default: 16)"
+    timeout_s: Annotated[float | None, Parameter(name="--timeout", validator=Number(gt=0))] = None
+    "seconds that a server has for an answer (default: 600)"
     thinking: bool = False
     "let a model think before it answers in words, where its chat template can (default: it is switched off)"
     reasoning_effort: str | None = None

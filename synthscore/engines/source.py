@@ -23,7 +23,7 @@ from typing import Any
 from unittest.mock import patch
 
 from ..errors import EngineError
-from ..resources import cache_folder, resource
+from ..resources import cache_folder, hub_is_reachable, resource
 
 EMBEDDED = {"nano": resource("data/nano")}
 """Models that come with the package -> their folders."""
@@ -72,6 +72,8 @@ class Source:
     def arguments(self) -> dict[str, Any]:
         """Of every from_pretrained of transformers. Unless code is refused in so many words, it asks at a terminal."""
         found: dict[str, Any] = {"revision": self.revision, "trust_remote_code": False}
+        if isinstance(self.place, str):
+            found["local_files_only"] = not hub_is_reachable()
         if self.gguf is not None:  # a whole path, because a file of this name in the working folder would be preferred
             found["gguf_file"] = str(self.gguf)
         return found

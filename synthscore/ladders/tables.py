@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from ..errors import InputError, LadderError, ReferencesError
 from ..io.fields import parse_json
 from ..io.write import write_whole
+from ..resources import hub_is_reachable
 from ..signature import text_hash
 from ..types import Context, Ladder, Rung
 from .release import DATA, FORMAT, MAKE, MANIFEST, NEEDED, PROVENANCE, TASKS, Key
@@ -112,7 +113,9 @@ def _download(dataset: str, revision: str | None) -> Path:
     import huggingface_hub
 
     try:
-        folder = huggingface_hub.snapshot_download(dataset, repo_type="dataset", revision=revision)
+        folder = huggingface_hub.snapshot_download(
+            dataset, repo_type="dataset", revision=revision, local_files_only=not hub_is_reachable()
+        )
     except Exception as error:  # offline, no such dataset, no access: many types, from several libraries
         raise ReferencesError(
             f"cannot load {dataset}: there is no such folder, and no such dataset could be had from the Hugging Face "

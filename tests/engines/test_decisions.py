@@ -1,6 +1,7 @@
 """Servers that decide: what they are asked in both wire forms, and what is read of their replies, as documented."""
 
 import json
+import time
 import warnings
 
 import numpy as np
@@ -12,6 +13,7 @@ from transformers.decision import DecisionConfig
 
 from synthscore.engine import Generation, Prompt, Question, Sampling, label_log_probs
 from synthscore.engines import open_engine
+from synthscore.engines.servers.pool import Retry
 from synthscore.errors import EngineError, ServerError
 from synthscore.judging.asking import Asking
 from synthscore.scoring.scorer import Scorer
@@ -136,12 +138,45 @@ def test_levels_are_asked_for_as_a_score(form):
     assert tuple(levels) == rungs
 
 
-def test_a_request_holds_no_more_questions_than_servers_take():
+def sizes(liar):
+    return [len(body["questions"]) for _, body in liar.asked]
+
+
+def test_a_request_holds_few_questions_at_first_and_never_more_than_servers_take():
     with Liar(Decider()) as liar:
-        engine = open_engine(f"systemone:{liar.url}")
+        engine = open_engine(f"systemone:{liar.url}", in_flight=1)
         liar.asked.clear()
-        probs(engine, prompts(65))
-        assert sorted(len(body["questions"]) for _, body in liar.asked) == [1, 64]
+        probs(engine, prompts(8 + 64 + 3))
+        assert sizes(liar) == [8, 64, 3]
+
+
+def test_a_request_that_takes_too_long_is_halved_and_the_next_are_as_long_as_the_pace_allows():
+    class Slow(Decider):
+        def __call__(self, method, path, body):
+            time.sleep(0.06 * len(body.get("questions", ())))
+            return super().__call__(method, path, body)
+
+    with Liar(Slow()) as liar:
+        engine = open_engine(f"systemone:{liar.url}", in_flight=1, timeout_s=0.4)
+        liar.asked.clear()
+        answers = probs(engine, prompts(16))
+        assert sizes(liar)[:2] == [8, 4]
+        assert max(sizes(liar)[1:]) <= 4
+    assert not answers.failures, "no server is set aside for what was asked of it at once"
+
+
+def test_a_single_question_that_takes_too_long_fails_alone():
+    class Slow(Decider):
+        def __call__(self, method, path, body):
+            if "Summary 2." in json.dumps(body):
+                time.sleep(0.6)
+            return super().__call__(method, path, body)
+
+    with Liar(Slow()) as liar:
+        engine = open_engine(f"systemone:{liar.url}", in_flight=1, timeout_s=0.3, retry=Retry(2, 0.001, aside_after=9))
+        answers = probs(engine, prompts(4))
+    assert list(answers.failures) == [2]
+    assert "no answer within 0.3 s. If it is only slow, give it longer: --timeout" in answers.failures[2]
 
 
 def test_a_prompt_that_does_not_say_where_its_texts_begin_is_a_state_of_its_own():

@@ -5,6 +5,7 @@ import json
 import socketserver
 import threading
 import time
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -113,10 +114,19 @@ def test_connections_that_a_server_kept_and_then_gives_up_cost_no_try(url, truth
     np.testing.assert_allclose(told.log_probs, np.tile(truth, (4, 1)), atol=1e-6)
 
 
+def set_aside():
+    """The user is told that a server is left alone."""
+    return pytest.warns(
+        SynthscoreWarning, match="failed 3 times in a row and is left alone for a while; the last time: "
+    )
+
+
 @pytest.mark.parametrize("what", ["busy", "an error inside", "garbage"])
 def test_a_fault_that_stays_fails_its_rows_with_the_servers_words_and_no_number(what, url):
     with Liar(faulty := Faulty(url, FAULTS[what], 10**9)) as server:
-        told = label_log_probs(faulty.opened(server), PROMPTS[:2] * 2, LABELS)
+        engine = faulty.opened(server)
+        with nullcontext() if what == "busy" else set_aside():
+            told = label_log_probs(engine, PROMPTS[:2] * 2, LABELS)
     assert sorted(told.failures) == [0, 1, 2, 3]
     assert np.isnan(told.log_probs).all()
     words = {"busy": "429: too many", "an error inside": "500: it broke", "garbage": "no JSON"}[what]
@@ -146,11 +156,12 @@ def test_when_one_server_dies_for_good_the_other_answers_the_rest(url, folder, t
         before = label_log_probs(pool, PROMPTS, LABELS)
         process.kill()
         process.wait()
-        after = label_log_probs(pool, PROMPTS, LABELS)
+        with set_aside():
+            after = label_log_probs(pool, PROMPTS, LABELS)
         np.testing.assert_allclose(before.log_probs, truth, atol=1e-6)
         np.testing.assert_allclose(after.log_probs, truth, atol=1e-6)
         alone = ServerPool(pool_servers(pool)[:1], retry=FAST)
-        with pytest.raises(EngineError, match="nothing was answered"):
+        with pytest.raises(EngineError, match="nothing was answered"), pytest.warns(SynthscoreWarning):
             label_log_probs(alone, PROMPTS, LABELS)
 
 
@@ -166,6 +177,16 @@ def test_a_server_that_is_not_there_when_the_pool_is_opened_is_left_out_with_a_w
     assert [server.url for server in pool_servers(pool)] == [url]
     with pytest.raises(EngineError, match="none of 2 servers answers"):
         ServerPool.open(f"{gone.url},{gone.url}", retry=FAST)
+
+
+def test_a_server_that_dies_while_the_pool_is_opened_is_left_out_with_a_warning(url):
+    def mortal(method, path, body):
+        return forward(url, method, path, body) if method == "GET" and not dying.asked else "cut"
+
+    with Liar(mortal) as dying, Liar(lambda *asked: forward(url, *asked)) as well:
+        with pytest.warns(SynthscoreWarning, match="the connection failed.*Going on without it"):
+            pool = ServerPool.open(f"{dying.url},{well.url}", retry=FAST)
+        assert [server.url for server in pool_servers(pool)] == [well.url]
 
 
 def test_a_server_that_is_busy_when_the_pool_is_opened_is_waited_for(url):
@@ -191,7 +212,7 @@ class Pretended:
     def __init__(self, name, act=lambda n, prompts: None, check=lambda: None, model="m"):
         self.url, self.act, self.health = f"http://{name}/v1", act, check
         self.signature = Signature.of(model=model)
-        self.one_by_one = False
+        self.one_by_one, self.most_together = False, 1
         self.prompts, self.n_checks, self.n_asked = [], 0, 0
         self.n_now = self.n_most = 0
         self.lock = threading.Lock()
@@ -271,12 +292,18 @@ def test_rows_move_on_when_their_server_is_down_and_it_is_asked_for_its_health_u
     ill = Pretended("a", lambda n, prompts: fail(), fail)
     well = Pretended("b", lambda n, prompts: time.sleep(0.002))
     pool = ServerPool([ill, well], in_flight=2, retry=FAST)
-    told = label_log_probs(pool, contexts(20, 4), ("A",))
+    with set_aside():
+        told = label_log_probs(pool, contexts(20, 4), ("A",))
     assert not told.failures
     assert ill.n_asked < 10  # three failures set it aside; not one for each of its rows
-    while ill.n_checks < FAST.asides:
-        told = label_log_probs(pool, contexts(20, 4), ("A",))
-        assert not told.failures
+
+    def ask_until_it_is_given_up():
+        while ill.n_checks < FAST.asides:
+            told = label_log_probs(pool, contexts(20, 4), ("A",))
+            assert not told.failures
+
+    with pytest.warns(SynthscoreWarning, match=r"asked nothing more: down \(it was set aside 5 times\)"):
+        ask_until_it_is_given_up()
     n_asked, n_checks = ill.n_asked, ill.n_checks
     label_log_probs(pool, contexts(20, 1), ("A",))
     assert (ill.n_asked, ill.n_checks) == (n_asked, n_checks)
@@ -285,16 +312,30 @@ def test_rows_move_on_when_their_server_is_down_and_it_is_asked_for_its_health_u
 def test_a_server_that_recovers_is_asked_again():
     ill = Pretended("a", lambda n, prompts: fail() if n <= 3 else None)
     pool = ServerPool([ill], in_flight=1, retry=FAST)
-    told = label_log_probs(pool, contexts(5, 1), ("A",))
+    with set_aside():
+        told = label_log_probs(pool, contexts(5, 1), ("A",))
     assert not told.failures
     assert ill.n_checks >= 1
 
 
 def test_when_all_servers_die_half_way_what_was_answered_stays():
     mortal = Pretended("a", lambda n, prompts: fail() if n > 5 else None, fail)
-    told = label_log_probs(ServerPool([mortal], in_flight=1, retry=FAST), contexts(10, 1), ("A",))
+    with pytest.warns(SynthscoreWarning, match="asked nothing more"), set_aside():
+        told = label_log_probs(ServerPool([mortal], in_flight=1, retry=FAST), contexts(10, 1), ("A",))
     assert len(told.failures) == 5
     assert all("no server is left: down" in reason or "down (tried" in reason for reason in told.failures.values())
+
+
+def test_a_server_that_has_nothing_left_takes_what_a_slow_one_has_not_begun():
+    slow = Pretended("a", lambda n, prompts: time.sleep(1.5))
+    fast = Pretended("b")
+    pool = ServerPool([slow, fast], in_flight=2, retry=FAST)
+    told = label_log_probs(pool, contexts(20, 2), ("A",))
+    assert not told.failures
+    assert slow.n_asked <= 6, (
+        "two when it begins, two that are under way when the other has none, two that were waiting"
+    )
+    assert slow.n_asked + fast.n_asked == 40
 
 
 def test_being_busy_is_not_being_ill():
@@ -389,7 +430,7 @@ def test_nothing_asked_is_nothing_answered():
 
 def test_a_server_that_is_healthy_and_always_fails_is_given_up():
     class Healthy:
-        one_by_one = False
+        one_by_one, most_together = False, 1
 
         def check(self):
             return None

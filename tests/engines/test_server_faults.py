@@ -6,7 +6,7 @@ import math
 import socket
 import struct
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ import pytest
 from synthscore.engine import Prompt, label_log_probs
 from synthscore.engines import open_engine
 from synthscore.engines.servers.pool import Retry
-from synthscore.errors import EngineError
+from synthscore.errors import EngineError, SynthscoreWarning
 from tests.servers import Liar, refusal
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* reports neither its version nor its model's weights")
@@ -160,7 +160,9 @@ def test_a_fault_that_passes_costs_no_row_but_its_own(name):
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_that_stays_fails_every_row_in_bounded_time(name):
-    found, faulty, seconds = ask(name, 10**9)
+    aside = pytest.warns(SynthscoreWarning, match="failed 6 times in a row and is left alone")
+    with nullcontext() if name in NEVER or name in ALONE or name.startswith("429") else aside:
+        found, faulty, seconds = ask(name, 10**9)
     assert found is None or check(found) == list(range(len(PROMPTS)))
     assert faulty.n_asked <= FAST.tries * len(PROMPTS) * (21 if "redirected" in name else 2)
     assert seconds < 30

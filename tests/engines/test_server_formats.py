@@ -18,7 +18,7 @@ from synthscore.engines.servers.routes import Chat, ChosenIds, Generate, TopIds,
 from synthscore.engines.servers.served import stable_name
 from synthscore.engines.servers.server import Server
 from synthscore.engines.servers.steps import unbiased
-from synthscore.errors import EngineError, ServerError
+from synthscore.errors import EngineError, ServerError, SynthscoreWarning
 from synthscore.types import Usage
 from tests.servers import LABELS, PROMPTS, Liar, forward, refusal
 
@@ -404,6 +404,17 @@ def test_llama_cpp_server_is_asked_for_a_thousand_tokens_and_spells_what_labels_
     assert str(engine.signature) == "model:x.gguf|backend:server-chat1000|chat:server|server:llama-cpp-python/0.3.36"
     assert np.exp(told.floors[0]) == pytest.approx([0.6, 0.27, 0.02])
     assert told.unreported[0] < 3e-4
+
+
+def test_a_model_that_is_owned_by_me_need_not_be_llama_cpp_servers():
+    def other(method, path, body):
+        if path == "/openapi.json":
+            return {"info": {"title": "My judge", "version": "1"}}
+        return llama_cpp_python(method, path, body)
+
+    with Liar(other) as server, pytest.warns(SynthscoreWarning, match="reports neither its version"):
+        (member,) = open_engine(server.url)._members
+    assert (member.server.server, member.in_flight) == ("me", 16)
 
 
 def test_llama_cpp_server_takes_no_tokenizer(folder):

@@ -152,7 +152,7 @@ def test_a_dataset_of_the_hub_is_downloaded_at_its_revision_and_read_as_a_folder
     References(ladders).save(tmp_path / "out")
     asked = []
 
-    def snapshot_download(name, repo_type, revision):
+    def snapshot_download(name, repo_type, revision, **_):
         asked.append((name, repo_type, revision))
         return str(tmp_path / "out")
 
@@ -169,7 +169,7 @@ def test_a_dataset_of_the_hub_is_downloaded_at_its_revision_and_read_as_a_folder
 def test_a_dataset_that_cannot_be_had_says_how_to_go_on(monkeypatch):
     import huggingface_hub
 
-    def snapshot_download(name, repo_type, revision):
+    def snapshot_download(name, repo_type, revision, **_):
         raise ConnectionError("offline")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)

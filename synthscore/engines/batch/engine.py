@@ -12,6 +12,7 @@ from typing import Any
 
 from ...engine import Answer, Answers, Capabilities, Progress, Question
 from ...errors import EngineError, Postponed, unusable
+from ...resources import hub_is_reachable
 from ...signature import Signature
 from ..tokens import PromptTokenizer, fix_date
 from .manifest import Asked
@@ -119,7 +120,9 @@ def _load_tokenizer(name: str, date: str | None) -> tuple[PromptTokenizer, dict[
     from transformers import AutoTokenizer
 
     try:
-        tokenizer: Any = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+        tokenizer: Any = AutoTokenizer.from_pretrained(
+            name, trust_remote_code=False, local_files_only=not hub_is_reachable()
+        )
     except Exception as error:  # transformers raises whatever it likes
         raise EngineError(
             f"the tokenizer {name!r} cannot be loaded ({str(error)[:200]}). Name a folder or hub id"

@@ -10,6 +10,7 @@ text are the server's business.
 from __future__ import annotations
 
 import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -21,8 +22,9 @@ from .routes import number
 from .served import Served
 
 _PROBE = Question(Prompt("Ice is cold.\n\nIs ice cold?", n_shared=12), ("Yes", "No"))
-_MOST = 64  # questions in a request: all that vLLM and transformers take; OpenAI takes 400
-_TOO_MUCH = {400, 413, 422}  # refusals that may be about one of several questions
+_MOST, _FIRST = 64, 8
+"""Questions in a request: what vLLM and transformers take (OpenAI takes 400), and before the server's pace is known."""
+_SHARE_OF_TIMEOUT = 0.25  # of the time that a request has: what one should take, by the pace of the one before
 
 
 class OptionProbs(NamedTuple):
@@ -106,6 +108,8 @@ class DecisionServer(Served):
 
     def __init__(self, url: str, model: str | None = None, *, method: str = "auto", timeout_s: float = 600.0) -> None:
         super().__init__(url, model, timeout_s)
+        self._request_s = _SHARE_OF_TIMEOUT * timeout_s
+        self.most_together = _FIRST
         self._wire, reply = self._choose(method)
         with self.http.reading(reply):
             told = self._wire.read(reply, 0)
@@ -138,25 +142,27 @@ class DecisionServer(Served):
         for row, question in enumerate(questions):
             prompt = question.prompt
             groups.setdefault((prompt.divided[0], prompt.prefill, question.kind), []).append(row)
-        return [rows[start : start + _MOST] for rows in groups.values() for start in range(0, len(rows), _MOST)]
+        return list(groups.values())
 
     def answer_all(self, questions: Sequence[Question]) -> list[Answer]:
-        """Of questions that go together. raises : ServerError, when the request failed; EngineError, where they cannot
-        be asked of a server that decides"""
+        """Of questions that go together, most_together at most, which is then set by what they took.
+
+        raises : ServerError, when the request failed; EngineError, where they cannot be asked of a server that decides
+        """
         first = questions[0]
         if first.kind != "labels":
             raise EngineError(f"{self.model} decides among labels: it writes nothing, and reads no given text")
         if begun := first.prompt.prefill:
             raise EngineError(f"{self.model} decides: it cannot go on from {begun!r}. Take other prompts")
+        began = time.monotonic()
         try:
             reply = self._post(self._wire, questions)
         except ServerError as error:
-            if error.status not in _TOO_MUCH:
-                raise
-            if len(questions) == 1:
-                return [error]
-            half = len(questions) // 2  # one that cannot be answered fails alone
-            return [*self.answer_all(questions[:half]), *self.answer_all(questions[half:])]
+            if error.timed_out:
+                self.most_together = max(1, len(questions) // 2)
+            raise
+        seconds_each = (time.monotonic() - began) / len(questions)
+        self.most_together = int(min(max(1, self._request_s / max(seconds_each, 1e-9)), _MOST))
         with self.http.reading(reply):
             reported = [self._wire.read(reply, place) for place in range(len(questions))]
             return [self._answer(*pair) for pair in zip(reported, questions, strict=True)]

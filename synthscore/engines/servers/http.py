@@ -130,7 +130,8 @@ class Http:
                 with self._opened() as client:
                     reply = send(client)
         except self._openai.APITimeoutError:
-            raise self._error(f"no answer within {self._timeout_s:g} s", retryable=True) from None
+            what = f"no answer within {self._timeout_s:g} s. If it is only slow, give it longer: --timeout (timeout_s)"
+            raise self._error(what, retryable=True, timed_out=True) from None
         except self._openai.APIStatusError as error:
             raise self._refused(error) from None
         except self._openai.APIConnectionError as error:

@@ -1,9 +1,9 @@
 """Several servers of one model as one engine: who is asked, how often, and what happens when one fails.
 
 Rows whose prompts begin alike go to the same server, so that its prefix cache stays warm; they move on when it is
-down. A request is tried again where that can help (429, 5xx, timeouts, cut connections, unusable answers), later each
-time and as late as the server says. A server that fails several times in a row is set aside, asked for its health
-later, and given up when that fails too.
+down, or too slow for the others, which have none left. A request is tried again where that can help (429, 5xx,
+timeouts, cut connections, unusable answers), later each time and as late as the server says. A server that fails
+several times in a row is set aside, asked for its health later, and given up when that fails too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import random
 import threading
 import time
 import warnings
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -39,6 +39,8 @@ _ROUTE_CHARS = 1000  # of a prompt: instructions and the beginning of its contex
 _OPTIONS = {"method", "tokenizer", "date", "thinking", "reasoning_effort", "top_k", "timeout_s"}
 AnyServer = Server | DecisionServer | AnthropicServer
 _LOOK_AGAIN = 0.02  # seconds, while all servers are set aside
+_PATIENCE = 1.0  # seconds that a server which has no rows left waits before it takes those of another
+_TOO_MUCH = {400, 413, 422}  # refusals that may be about one of several questions
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +66,16 @@ class Retry:
 
 
 class _Member:
-    """A server and how it does. Changed under `lock` alone; room : for so many requests at a time"""
+    """A server and how it does, changed under `lock` alone.
+
+    in_flight, room : requests at a time. news : what became of it that the user should know, until that is told
+    """
 
     def __init__(self, server: AnyServer, in_flight: int) -> None:
         self.server, self.lock = server, threading.Lock()
-        self.room = threading.Semaphore(1 if server.one_by_one else in_flight)
+        self.in_flight = 1 if server.one_by_one else in_flight
+        self.room = threading.Semaphore(self.in_flight)
+        self.news = queue.SimpleQueue[str]()
         self.failures = 0  # in a row
         self.asides = 0  # since it last answered
         self.aside_until = 0.0  # of time.monotonic(); 0: it is well
@@ -84,11 +91,19 @@ class _Member:
                 if self.failures >= retry.aside_after and not self.aside_until:
                     self._set_aside(error, retry)
 
+    def answered(self) -> None:
+        with self.lock:
+            self.failures = self.asides = 0
+
     def _set_aside(self, error: ServerError, retry: Retry) -> None:
         self.asides += 1
         self.aside_until = time.monotonic() + retry.aside_for * 2 ** (self.asides - 1)
         if error.fatal or self.asides > retry.asides:
             self.gone = f"{error} (it was set aside {self.asides - 1} times)"
+            self.news.put(f"a server is asked nothing more: {self.gone}")
+        elif self.asides == 1:
+            times = f"{self.failures} times in a row"
+            self.news.put(f"a server failed {times} and is left alone for a while; the last time: {error}")
 
     def check(self, retry: Retry) -> None:
         """Ask one that was set aside for its health, if it is time. The others meanwhile go on without it."""
@@ -99,9 +114,11 @@ class _Member:
         try:
             self.server.check()
         except ServerError as error:
-            self._set_aside(error, retry)
+            with self.lock:
+                self._set_aside(error, retry)
         else:
-            self.failures, self.aside_until = 0, 0.0
+            with self.lock:
+                self.failures, self.aside_until = 0, 0.0
 
 
 class _Outcome(NamedTuple):
@@ -113,14 +130,49 @@ class _Outcome(NamedTuple):
     error: Exception | None
 
 
+class _Waiting:
+    """The rows of a call that are still to be asked, each group of them in the queue of the server that it belongs to.
+    Safe to use from several threads."""
+
+    def __init__(self, members: Sequence[_Member]) -> None:
+        self._lock = threading.Lock()
+        self._queues: dict[_Member, deque[list[int]]] = {member: deque() for member in members}
+
+    def put(self, member: _Member, rows: list[int]) -> None:
+        self._queues[member].append(rows)
+
+    def take_own(self, member: _Member) -> list[int]:
+        """Rows for one request to this server, of its own queue; [] where none are left."""
+        with self._lock:
+            groups = self._queues[member]
+            if not groups:
+                return []
+            group = groups.popleft()
+            if rest := group[member.server.most_together :]:
+                groups.appendleft(rest)
+            return group[: member.server.most_together]
+
+    def take_others(self, member: _Member) -> list[int]:
+        """Rows for one request to this server, from the end of the longest queue; [] where each has no more waiting
+        than its server can be sent at once."""
+        with self._lock:
+            owner, groups = max(self._queues.items(), key=lambda item: len(item[1]))
+            if len(groups) <= owner.in_flight:
+                return []
+            group = groups.pop()
+            if rest := group[member.server.most_together :]:
+                groups.append(rest)
+            return group[: member.server.most_together]
+
+
 class _Arrived:
     """What has come of a call's questions, given on within PART_S, or as PART_N are there.
 
-    together : the rows that go together, by place. n : rows that have come
+    n : rows that have come
     """
 
-    def __init__(self, together: Sequence[Sequence[int]], take: Take, progress: Progress | None) -> None:
-        self._together, self._take, self._progress = together, take, progress
+    def __init__(self, take: Take, progress: Progress | None) -> None:
+        self._take, self._progress = take, progress
         self._part: dict[int, Answer] = {}
         self._usage = Usage()
         self._given_at = time.monotonic()
@@ -134,11 +186,11 @@ class _Arrived:
             return 0.0
         return max(0.0, self._given_at + PART_S - time.monotonic())
 
-    def add(self, place: int, outcome: _Outcome) -> None:
+    def add(self, rows: Sequence[int], outcome: _Outcome) -> None:
         """raises : what was raised where nothing can be asked"""
         if outcome.error is not None:
             raise outcome.error
-        self._part.update(zip(self._together[place], outcome.answers, strict=True))
+        self._part.update(zip(rows, outcome.answers, strict=True))
         self._usage += outcome.usage
         self.n += len(outcome.answers)
         self.all_failed &= all(isinstance(answer, EngineError) for answer in outcome.answers)
@@ -237,37 +289,40 @@ class ServerPool:
 
         raises : EngineError, where no server is left and nothing was answered; LabelError
         """
-        together = self._members[0].server.together(questions)
-        orders = [self._order(questions[rows[0]]) for rows in together]
-        queues: dict[_Member, deque[int]] = defaultdict(deque)
-        for place, order in enumerate(orders):
-            queues[order[0]].append(place)
-        over, done = threading.Event(), queue.SimpleQueue[tuple[int, _Outcome]]()
+        waiting = _Waiting(self._members)
+        for rows in self._members[0].server.together(questions):
+            waiting.put(self._order(questions[rows[0]])[0], rows)
+        over, done = threading.Event(), queue.SimpleQueue[tuple[list[int], _Outcome]]()
 
-        def work(waiting: deque[int]) -> None:
-            while waiting and not over.is_set():
-                try:
-                    place = waiting.popleft()
-                except IndexError:  # another thread has taken the last
-                    return
-                outcome = self._ask([questions[row] for row in together[place]], orders[place], over)
-                if outcome.error is not None:
-                    over.set()
-                done.put((place, outcome))
+        def ask(member: _Member, rows: list[int]) -> None:
+            asked = [questions[row] for row in rows]
+            others = [other for other in self._order(asked[0]) if other is not member]
+            outcome = self._ask(asked, [member, *others], over)
+            if outcome.error is not None:
+                over.set()
+            done.put((rows, outcome))
+
+        def work(member: _Member) -> None:
+            while not over.is_set() and (rows := waiting.take_own(member)):
+                ask(member, rows)
+            over.wait(_PATIENCE)
+            while not over.is_set() and (rows := waiting.take_others(member)):
+                ask(member, rows)
 
         # Threads that do not keep the process: an interrupt need not wait for requests that are on their way.
         workers = [
-            threading.Thread(target=work, args=(waiting,), daemon=True)
-            for waiting in queues.values()
-            for _ in range(min(self._in_flight, len(waiting)))
+            threading.Thread(target=work, args=(member,), daemon=True)
+            for member in self._members
+            for _ in range(min(member.in_flight, len(questions)))
         ]
-        arrived = _Arrived(together, take, progress)
+        arrived = _Arrived(take, progress)
         try:
             for worker in workers:
                 worker.start()
             while arrived.n < len(questions):
                 with suppress(queue.Empty):
                     arrived.add(*done.get(timeout=arrived.left_s))
+                self._tell_news()
                 if not arrived.left_s:
                     arrived.give()
         except Unasked:
@@ -278,12 +333,19 @@ class ServerPool:
         finally:
             over.set()
             while not done.empty():
-                place, outcome = done.get()
+                rows, outcome = done.get()
                 if outcome.error is None:
-                    arrived.add(place, outcome)
+                    arrived.add(rows, outcome)
             arrived.give()
+        self._tell_news()
         if arrived.n and arrived.all_failed and all(member.gone for member in self._members):
             raise EngineError(f"no server is left, and nothing was answered: {self._reasons()}")
+
+    def _tell_news(self) -> None:
+        """On the caller's thread, where a warning may be an exception."""
+        for member in self._members:
+            while not member.news.empty():
+                warnings.warn(member.news.get(), SynthscoreWarning, stacklevel=2)
 
     def _order(self, question: Question) -> list[_Member]:
         """The servers in an order that belongs to how the prompt begins (rendezvous hashing)."""
@@ -291,12 +353,19 @@ class ServerPool:
         return sorted(self._members, key=lambda m: hashlib.sha256(start + m.server.url.encode()).digest())
 
     def _ask(self, questions: Sequence[Question], order: Sequence[_Member], over: threading.Event) -> _Outcome:
-        """What comes of questions that go together, with the tokens of all tries."""
+        """What comes of questions that go together, with the tokens of all tries. Each half is asked by itself, where
+        one of them may be why they were refused, or they were too many for the time."""
         with metered() as spent:
             try:
                 answers, error = self._tried(questions, order, over), None
             except Exception as raised:
                 answers, error = [], raised
+        divisible = isinstance(error, ServerError) and (error.timed_out or error.status in _TOO_MUCH)
+        if divisible and len(questions) > 1:
+            half = len(questions) // 2
+            first, second = (self._ask(part, order, over) for part in (questions[:half], questions[half:]))
+            usage = sum(spent, first.usage + second.usage)
+            return _Outcome([*first.answers, *second.answers], usage, first.error or second.error)
         if isinstance(error, EngineError) and not isinstance(error, LabelError):
             answers, error = [error] * len(questions), None
         return _Outcome(answers, sum(spent, Usage()), error)
@@ -317,14 +386,14 @@ class ServerPool:
                     continue
                 n_failed += 1
                 _LOG.debug("%s (try %d)", error, n_failed)
-                if not error.retryable:
+                if not error.retryable or (error.timed_out and len(questions) > 1):
                     raise
                 if n_failed >= self._retry.tries:
                     raise EngineError(f"{error} (tried {n_failed} times)") from error
                 if not member.aside_until:
                     over.wait(self._retry.wait(n_failed, error.retry_after))
             else:
-                member.failures = member.asides = 0
+                member.answered()
                 return answers
         raise EngineError(f"no server is left: {self._reasons()}")
 

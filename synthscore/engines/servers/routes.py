@@ -64,8 +64,8 @@ SOFTWARE: Mapping[str, Software] = {
         "/openapi.json", one_by_one=True, spells=True, writes=_LLAMA_CPP, constrains="grammar"
     ),
 }
-OWNERS: Mapping[str, str] = {"me": "llama-cpp-python"}
-"""Software by what a server names as the owner of its model; by its own name, where it is in SOFTWARE."""
+ANONYMOUS = "me"
+"""The owner of a model behind llama_cpp.server, and behind others: its description of itself tells."""
 
 
 def constraint(name: str, labels: Sequence[str]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from ...errors import ServerError
 from ...types import Usage
 from .http import COMPATIBLE, Access, Http, root_of
-from .routes import OWNERS, SOFTWARE, Software, usage_of
+from .routes import ANONYMOUS, SOFTWARE, Software, usage_of
 
 _SPENT: ContextVar[list[Usage] | None] = ContextVar("synthscore_spent", default=None)
 
@@ -41,20 +41,23 @@ class Served:
     url : up to and with "/v1". model : its name there; may be left out where the server has one only. "MODEL@REVISION"
         where no model is listed under that name: the user's word on the weights, which the server is not sent
     server : software and version, as far as they are reported; for signatures
+    most_together : questions in a request; one_by_one : it is sent one request at a time
     version, revision : what the server reports of itself, and what the user says of its weights; "" for nothing
     access : whose keys it is given
     raises : ServerError when it is not to be reached
     """
 
     access: ClassVar[Access] = COMPATIBLE
+    most_together = 1
 
     def __init__(self, url: str, model: str | None, timeout_s: float) -> None:
         self.url = url.rstrip("/")
         self.http = Http(self.url, timeout_s, self.access)
         self.entry, self.revision = self._find_model(model)
         self.model = str(self.entry["id"])
-        owner = str(self.entry.get("owned_by", "unknown"))
-        self.owner = OWNERS.get(owner, owner)
+        self.owner = str(self.entry.get("owned_by", "unknown"))
+        if self.owner == ANONYMOUS and self._describes_llama_cpp():
+            self.owner = "llama-cpp-python"
         self.software = SOFTWARE.get(self.owner, Software())
         self.one_by_one = self.software.one_by_one
         self.version = self._find_version()
@@ -116,6 +119,14 @@ class Served:
             fatal=True,
             model=wanted,
         )
+
+    def _describes_llama_cpp(self) -> bool:
+        """Whether the server calls itself llama.cpp's, in the description that FastAPI makes of it."""
+        try:
+            info = self.http.get(root_of(self.url) + SOFTWARE["llama-cpp-python"].version_at).get("info")
+        except ServerError:
+            return False
+        return isinstance(info, Mapping) and "llama.cpp" in str(info.get("title"))
 
     def _find_version(self) -> str:
         if not self.software.version_at:

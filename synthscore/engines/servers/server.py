@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 
 from ...engine import Answer, Capabilities, Generation, Prompt, Question, Sampling
 from ...errors import EngineError, InputError, LabelError, ServerError, SynthscoreWarning
+from ...resources import hub_is_reachable
 from ...signature import Signature
 from ..tokens import PromptTokenizer, fix_date, warn_of_boundary
 from ..words import LONG, SHORT
@@ -368,7 +369,7 @@ class Server(Served):
                     sizes = list(self._sizes)
                 elif smaller:
                     del sizes[0]
-                elif error.retryable and error.status is not None:
+                elif error.retryable and (error.status is not None or self._is_gone()):
                     raise
                 elif not route.by_ids and named & OF_LOG_PROBS:
                     words = f" ({error})" if error.status else ""
@@ -381,6 +382,14 @@ class Server(Served):
                 if route.complete or len(sizes) == 1 or len(first.reported) > self.top_k / 2:
                     return self._doubt(route.checked_by()) if route.checked_by else ""
                 del sizes[0]  # it reports fewer than it was asked for
+
+    def _is_gone(self) -> bool:
+        """Whether nobody answers any more, so that what failed says nothing about a way to ask."""
+        try:
+            self._find_model(self.model)
+        except ServerError as error:
+            return error.status is None
+        return False
 
     def _doubt(self, other: Route) -> str:
         """How what it tells differs from what another way tells, both of a warm cache; "" if it does not."""
@@ -399,7 +408,9 @@ class Server(Served):
         longest = self.entry.get("max_model_len")
         longest = longest if isinstance(longest, int) else 1_000_000
         try:
-            tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+            tokenizer = AutoTokenizer.from_pretrained(
+                name, trust_remote_code=False, local_files_only=not hub_is_reachable()
+            )
             self._printed = fix_date(tokenizer, self._date)
             tokens = PromptTokenizer(tokenizer, longest)
         except InputError:
