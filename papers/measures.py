@@ -184,7 +184,7 @@ class Bench:
         benchmark, attribute = of
         ratings = self.ratings[benchmark]
         groups, why = grouped(ratings, pool=most is not None)
-        task, _ = task_of(ratings, attribute)
+        task, _ = task_of(ratings, attribute, tools.references)
         compared = Compared(Selection(), "poe-bt", {}, pool=most is not None)  # whom to ask; how to rank is the cell's
         judge = compared.judge(ratings, attribute, groups, tools.require_judge(), Templates(task, tools.asking.prompts))
         wanted = []

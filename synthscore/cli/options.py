@@ -196,12 +196,19 @@ class On:
     "may be repeated (default: all that the references hold, and filter wants one)"
 
     def load_references(self, verb: str, method: "Method") -> "References | None":
-        """The ladders; None where none are named. raises : UsageError where the method needs them"""
+        """The ladders; None where none are named. What is wrong with their tasks shows before a model is opened.
+
+        raises : UsageError where the method needs them; what Scorer raises for its references, task and attribute
+        """
         from ..ladders.references import References
+        from ..scoring.scorer import find_questions
 
         if self.references is not None:
             references = References.load(self.references, revision=self.revision)
-            return references if self.ladder is None else references.share(self.ladder)
+            references = references if self.ladder is None else references.share(self.ladder)
+            for name in find_questions(references, self.task, self.attribute):
+                references.find_task(self.task or name)
+            return references
         if self.ladder is not None:
             raise UsageError(f"--ladder {self.ladder} names one of --references, and there are none. Name them, too")
         if "references" in method.uses:
