@@ -45,23 +45,31 @@ ABOUT = {  # attributes that a count is about, and may go with: their ladders ar
     ("summarization", "relevance"): ("place of the runs",),  # news and reports begin with what matters
     ("support_replies", "resolution"): ("place of the runs", "pairs of the source's end"),  # the agent's facts are last
 }
+HARDLY, WELL = 0.6, 0.8  # shares of pairs that counts order
 SPREAD = 0.10  # of a rung's length, from its ladder's mean
 GROUP_COLUMNS = {
     "task": "task", "attribute": "attribute", "ladders": "ladders", "train": "train", "test": "test",
     "second_and_third": "2nd, 3rd hand", "words": "words", "read_blind": "read blind", "tau_mean": "tau, mean",
-    "tau_lowest": "lowest",
+    "tau_lowest": "lowest", "counts_order": "counts",
 }  # fmt: skip
 FORMS = {"words": "{:.0f}", "tau_mean": "{:.3f}", "tau_lowest": "{:.1f}",
-         "length_spread_mean": "{:.1%}", "length_spread_largest": "{:.1%}"}  # fmt: skip
+         "counts_order": "{:.0%}", "length_spread_mean": "{:.1%}", "length_spread_largest": "{:.1%}"}  # fmt: skip
 TEXT = """\
 **{ladders} ladders** ({texts} texts) on {contexts} contexts: {train} in `train`, {test} in `test`, {second_and_third}
 by second and third hands on {contexts_with_more_hands} of the test contexts.
 
 **Blind reading**: {read_blind} ladders were read, {unread} not. Kendall's tau with the order as written is
-{tau_mean} in the mean, {tau_lowest} at the lowest; {read_as_written} were put in the very order. In
-{readings_with_a_remark} the reader remarked that something else differs too (`blind.jsonl`, `other`).
+{tau_mean} in the mean, {tau_lowest} at the lowest; {read_as_written} were put in the very order. **Of
+{ladders_with_a_remark} of them ({remarked:.0%}) the reader remarked that something else differs too** (`blind.jsonl`,
+`other`): this is what those readers found, who are language models, and no count.
 {attribute_hidden} readings, of ladders drawn at
 random, were made with the attribute hidden among those of the task: it was told in {attribute_guessed}.
+
+**Counts order {counts_order} of all pairs of rungs**: the 21 counts of `synthscore doctor` (length of words and
+sentences, punctuation, function words, what is copied), weighed by a regression that was fitted on the ladders of
+other contexts, attribute by attribute; half is chance. Column `counts`: the share by attribute.
+They order less than {hardly:.0%} in {counts_weak}.
+In {counts_strong} they order {well:.0%} and more.
 
 **Length**: the rung furthest from its ladder's mean is {length_spread_mean} of the mean away, in the mean over ladders,
 and {length_spread_largest} in the worst; {ladders_beyond_10_percent} ladders are beyond 10 %.
@@ -118,6 +126,10 @@ def readings(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "blind.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
+def _ladder_of(reading: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(str(reading[name]) for name in ("task", "context_id", "attribute", "hand"))
+
+
 def tau(reading: dict[str, Any]) -> float:
     """Kendall's tau of the order as read with the order as written, 1: the same."""
     levels = [reading["shown"]["ABCDE".index(letter)] for letter in reading["order"]]
@@ -129,6 +141,7 @@ def figures(folder: Path) -> dict[str, Any]:
     """All that the card says in numbers."""
     ladders, read = released(folder), readings(folder)
     counts = ladder_counts.figures([one.ladder for one in ladders])
+    in_order = {key: values[ladder_counts.IN_ORDER] for key, values in counts.items()}
     groups: dict[tuple[str, str], list[Released]] = defaultdict(list)
     for one in ladders:
         groups[one.ladder.task, one.ladder.attribute].append(one)
@@ -143,8 +156,12 @@ def figures(folder: Path) -> dict[str, Any]:
         **_figures_of(ladders),
         "attribute_hidden": len(hidden),
         "attribute_guessed": sum(reading["guess"] == reading["attribute"] for reading in hidden),
-        "readings_with_a_remark": sum(bool(reading["other"]) for reading in read),
-        "groups": [{"task": task, "attribute": attribute, **_figures_of(own), "counts": counts[task, attribute],
+        "ladders_with_a_remark": len({_ladder_of(reading) for reading in read if reading["other"]}),
+        "counts_order": float(np.average([in_order[key] for key in groups if not key[1]],
+                                         weights=[len(own) for key, own in groups.items() if not key[1]])),
+        "groups": [{"task": task, "attribute": attribute, **_figures_of(own), "counts_order": in_order[task, attribute],
+                    "counts": {name: value for name, value in counts[task, attribute].items()
+                               if name != ladder_counts.IN_ORDER},
                     "held": {} if attribute else _held(counts, task)}
                    for (task, attribute), own in sorted(groups.items())],
     }  # fmt: skip
@@ -174,6 +191,8 @@ def _held(counts: Mapping[tuple[str, str], Mapping[str, float]], task: str) -> d
     own = {attribute: values for (of, attribute), values in counts.items() if of == task and attribute}
     found = {}
     for name in next(iter(own.values())):
+        if name == ladder_counts.IN_ORDER:
+            continue
         rest = [values for attribute, values in own.items() if name not in ABOUT.get((task, attribute), ())]
         found[name] = float(np.average([each[name] for each in rest], weights=[each["ladders"] for each in rest]))
     return found
@@ -202,9 +221,18 @@ def markdown(found: dict[str, Any]) -> str:
     of_count = (
         [name, *(_held_cell(group, name) for group in tasks)] for name in tasks[0]["counts"] if name != "ladders"
     )
+    weak, strong = (
+        ", ".join(f"{group['task']}/{group['attribute']}" for group in own if chosen(group["counts_order"]))
+        for chosen in (lambda share: share < HARDLY, lambda share: share >= WELL)
+    )
     missed = (f"- {task}: {', '.join(names) or 'none'}" for task, names in misses(found).items())
     return TEXT.format(
         **numbers,
+        remarked=found["ladders_with_a_remark"] / found["read_blind"],
+        counts_weak=weak,
+        counts_strong=strong,
+        hardly=HARDLY,
+        well=WELL,
         texts=texts,
         unread=unread,
         ceiling=CEILING,

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import spearmanr
 
+from benchmarks.ladder_counts import IN_ORDER, spearman
 from benchmarks.ladder_counts import figures as count_figures
-from benchmarks.ladder_counts import spearman
 from synthscore.checking.counts import words_of
 from synthscore.ladders.references import References
 from synthscore.types import Ladder, grouped
@@ -50,6 +50,7 @@ was set. It was missed in {n_long} of {n_tasks} tasks.
 
 **Counts.** The same for counts of words beside the context, on the project's own contexts; a star: beyond
 {ceiling}. `together`: all counts weighed by a ridge regression that was fitted on the ladders of other contexts.
+`pairs in order`: the share of pairs of rungs that the 21 counts of `synthscore doctor` order, fitted in the same way.
 
 {counts}
 """
@@ -146,10 +147,7 @@ def markdown(found: dict[str, Any]) -> str:
         lengths.append((name, task, _starred(value), ", ".join(f"{each} {_starred(rho)}" for each, rho in ranked)))
     tasks = {task: values for (task, attribute), values in found["counts"].items() if not attribute}
     names = next(iter(tasks.values()))
-    counts = [
-        (name, *(f"{v[name]:.0f}" if name == "ladders" else _starred(v[name]) for v in tasks.values()))
-        for name in names
-    ]
+    counts = [(name, *(FORMS.get(name, _starred)(values[name]) for values in tasks.values())) for name in names]
     return TEXT.format(
         **{key: value for key, value in found.items() if key not in ("sets", "counts")},
         ceiling=CEILING,
@@ -163,6 +161,9 @@ def markdown(found: dict[str, Any]) -> str:
 
 def _starred(value: float) -> str:
     return f"{value:+.2f}{'*' * (abs(value) > CEILING)}"
+
+
+FORMS = {"ladders": "{:.0f}".format, IN_ORDER: "{:.2f}".format}
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -5,8 +5,10 @@
 For each ladder and each count, Spearman's correlation of the count with the rung; then its mean over the ladders of a
 task and attribute, and of a task. A count that is equal on all rungs of a ladder tells nothing of it: 0 there.
 `together` is what the counts know jointly: a ridge regression of the rung on all, fitted on ladders of other contexts.
-Ceiling: 0 for every count, but where the attribute is about it. By chance alone the mean of n ladders of five strays by
-.5 / sqrt(n).
+`pairs in order`: the share of pairs of rungs that the 21 counts of `synthscore doctor` order, most of which are about
+style (length of words and sentences, punctuation, function words), fitted in the same way, attribute by attribute; .5
+is chance. Ceiling: 0 for every count (.5 for pairs), but where the attribute is about it. By chance alone the mean of n
+ladders of five strays by .5 / sqrt(n).
 """
 
 from __future__ import annotations
@@ -15,19 +17,20 @@ import argparse
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from zlib import crc32
 
 import numpy as np
 from scipy.stats import spearmanr
 
-from synthscore.checking.counts import FUNCTION_WORDS, words_of
+from synthscore.checking.counts import FUNCTION_WORDS, count_quality, words_of
 from synthscore.evaluation.methods.floors import source_overlap
 from synthscore.ladders.references import References
 from synthscore.types import Ladder
 
 NEAR_THE_END = 40  # words of the context that count as its end
+IN_ORDER = "pairs in order"
 
 
 def pairs_of(words: Sequence[str]) -> list[tuple[str, str]]:
@@ -137,6 +140,25 @@ def together(tables: Sequence[Mapping[str, np.ndarray]], contexts: Sequence[str]
     return found
 
 
+def pairs_in_order(ladders: Sequence[Ladder]) -> list[float]:
+    """Share of each ladder's pairs of rungs that doctor's counts order as written; a pair that they find equal is half
+    in order. .5 where a single context is all there is; NaN where a ladder lacks its context.
+
+    ladders : of one task and attribute
+    """
+    if any(ladder.context is None for ladder in ladders):
+        return [np.nan] * len(ladders)
+    found = []
+    for quality in count_quality(ladders):
+        values = [quality[level] for level in sorted(quality)]
+        if np.isnan(values).any():
+            found.append(0.5)
+            continue
+        steps = [better - worse for worse, better in combinations(values, 2)]
+        found.append(float(np.mean((np.sign(steps) + 1) / 2)))
+    return found
+
+
 def figures(ladders: Sequence[Ladder], seen: np.ndarray | None = None) -> dict[tuple[str, str], dict[str, float]]:
     """(task, attribute) -> count -> mean Spearman over its ladders, and how many; attribute "" is the task."""
     groups: dict[tuple[str, str], list[Ladder]] = defaultdict(list)
@@ -147,9 +169,10 @@ def figures(ladders: Sequence[Ladder], seen: np.ndarray | None = None) -> dict[t
     for key, group in sorted(groups.items()):
         tables = [ladder_table(ladder, seen) for ladder in group]
         jointly = together(tables, [ladder.context_id for ladder in group])
+        shares = pairs_in_order(group)
         rows = [
-            {name: spearman(values) for name, values in table.items()} | {"together": joint}
-            for table, joint in zip(tables, jointly, strict=True)
+            {name: spearman(values) for name, values in table.items()} | {"together": joint, IN_ORDER: share}
+            for table, joint, share in zip(tables, jointly, shares, strict=True)
         ]
         found[key] = _mean(rows)
         of_task[key[0]] += rows
@@ -191,7 +214,9 @@ def table_text(found: Mapping[tuple[str, str], Mapping[str, float]]) -> str:
 
 
 def _cell(name: str, value: float) -> str:
-    return f"{value:.0f}" if name == "ladders" else f"{value:+.2f}{'*' if abs(value) > 0.15 else ' '}"
+    if name in ("ladders", IN_ORDER):
+        return f"{value:.0f}" if name == "ladders" else f"{value:.2f} "
+    return f"{value:+.2f}{'*' if abs(value) > 0.15 else ' '}"
 
 
 def main() -> None:

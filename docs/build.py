@@ -83,7 +83,7 @@ def linked(page: str, source: str, places: dict[str, str]) -> str:
         path = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
         path = path if path in places else posixpath.join(path, "README.md")
         if path.startswith("notebooks"):
-            place = "notebooks/01_first_score.md"
+            place = "notebooks/01_ladder.md"
         elif path not in places:  # a file, not a page
             return f"`{posixpath.normpath(posixpath.join(posixpath.dirname(source), target))}`" if "/" in text else text
         else:

@@ -1,4 +1,4 @@
-"""`python -m papers`: tables, published judges, and what ladders are worth."""
+"""`python -m papers`: tables, published judges, what ladders are worth, and whether a judge is linear."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 from synthscore.cli.messages import counted
 from synthscore.engines import open_judge
-from synthscore.errors import BenchmarkError, SynthscoreError
+from synthscore.errors import BenchmarkError, InputError, SynthscoreError
 from synthscore.evaluation.methods import MethodError, Tools, method_kinds
 from synthscore.evaluation.ratings import Ratings
 from synthscore.io.write import write_rows, write_whole
@@ -23,9 +24,10 @@ from synthscore.signature import Signature
 from synthscore.store.engine import store_of
 from synthscore.store.file import Store
 
-from . import evidence
+from . import evidence, linearity
 from .answers import import_answers, score_rows
 from .benchmarks import BENCHMARKS
+from .measures import Bench
 from .published import published, table_ids
 from .tables import make_table
 
@@ -42,6 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         run, args = scores, _scores_parser().parse_args(argv[1:])
     elif verb == "evidence":
         run, args = evidence_, _evidence_parser().parse_args(argv[1:])
+    elif verb == "linearity":
+        run, args = linearity_, _linearity_parser().parse_args(argv[1:])
     elif verb == "list":
         print("\n".join(f"{name:<5}  {published(name).title}" for name in table_ids()))
         return OK
@@ -68,10 +72,7 @@ def _tables_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--limit", type=int, metavar="N", help="contexts of each benchmark, as `evaluate --limit` takes"
     )
-    parser.add_argument("-m", "--model", action="append", default=[], metavar="M", help="may be repeated")
-    parser.add_argument("--store", metavar="FILE", help='of answers (default: that of synthscore); "none" for none')
-    parser.add_argument("--dtype", help="of a model that runs here")
-    parser.add_argument("--device", help="of a model that runs here")
+    _add_judges(parser)
     parser.add_argument("--references", metavar="LADDERS", help="the ladders of ladder methods")
     parser.add_argument("--writer", type=_named, action="append", default=[], metavar="NAME=LADDERS",
                         help="ladders by this generator; may be repeated")  # fmt: skip
@@ -83,6 +84,16 @@ def _tables_parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("-o", "--output", metavar="FOLDER", help="write tables/ID.md and .json there, too")
     return parser
+
+
+def _add_judges(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
+    """The options that _opened reads."""
+    parser.add_argument(
+        "-m", "--model", action="append", default=[], required=required, metavar="M", help="may be repeated"
+    )
+    parser.add_argument("--store", metavar="FILE", help='of answers (default: that of synthscore); "none" for none')
+    parser.add_argument("--dtype", help="of a model that runs here")
+    parser.add_argument("--device", help="of a model that runs here")
 
 
 def _named(text: str) -> tuple[str, str]:
@@ -122,12 +133,16 @@ def tables(args: argparse.Namespace) -> int:
         print(json.dumps({each.of.id: each.to_json() for each in made}, ensure_ascii=False, allow_nan=False))
     else:
         print("\n".join(each.to_markdown() for each in made), end="")
-    for name, of in ratings.items():
-        for line in of.left_out:
-            _note(f"{name}, left out: {line}")
+    _note_left_out(ratings)
     for error in absent:
         print(f"not measured: {error}", file=sys.stderr)
     return INCOMPLETE if absent else OK
+
+
+def _note_left_out(ratings: Mapping[str, Ratings]) -> None:
+    for name, of in ratings.items():
+        for line in of.left_out:
+            _note(f"{name}, left out: {line}")
 
 
 def _benchmarks(folder: str, names: Iterable[str]) -> tuple[dict[str, Ratings], list[BenchmarkError]]:
@@ -158,6 +173,20 @@ def _opened(args: argparse.Namespace, tools: Tools) -> Iterator[dict[str, Tools]
         yield models
 
 
+def _by_signature(models: Mapping[str, Tools]) -> dict[str, Tools]:
+    """By the model's name in the judge's signature, which a store of its answers has, too.
+
+    raises : InputError for two of the same name
+    """
+    judges: dict[str, Tools] = {}
+    for given, tools in models.items():
+        name = tools.require_judge().signature.part("model").partition("@")[0]
+        if name in judges:
+            raise InputError(f"two of {', '.join(models)} are {name}. Measure them one at a time", value=given)
+        judges[name] = tools
+    return judges
+
+
 # ------------------------------------------------------------------------------------------------- evidence
 
 
@@ -169,17 +198,14 @@ def _evidence_parser() -> argparse.ArgumentParser:
     parser.add_argument("--attribute", action="append", metavar="A", help="may be repeated (default: all)")
     parser.add_argument("--method", action="append", choices=evidence.METHODS, metavar="NAME", help="may be repeated: "
                         + "; ".join(evidence.METHODS) + " (default: all)")  # fmt: skip
-    parser.add_argument("-m", "--model", action="append", default=[], metavar="M", help="may be repeated")
+    _add_judges(parser)
     parser.add_argument("--ladders", type=_named, action="append", default=[], metavar="NAME=LADDERS",
                         help="damaged=FOLDER, generated=FOLDER, ...; curated is the package's own")  # fmt: skip
     parser.add_argument("--shared", type=_named, action="append", default=[], metavar="NAME=ID",
                         help="whose ladder of a set is shared (default: the first whole one by hash)")  # fmt: skip
     parser.add_argument("--limit", type=int, metavar="N", help="contexts of each benchmark")
     parser.add_argument("--whole", action="store_true", help="all contexts, not only those with generated ladders")
-    parser.add_argument("--store", metavar="FILE", help='of answers (default: that of synthscore); "none" for none')
     parser.add_argument("--answers", metavar="FILE", help="write the answers used there, without their questions")
-    parser.add_argument("--dtype", help="of a model that runs here")
-    parser.add_argument("--device", help="of a model that runs here")
     parser.add_argument("-o", "--output", metavar="FOLDER", help="write evidence.md and evidence.json there")
     return parser
 
@@ -190,9 +216,8 @@ def evidence_(args: argparse.Namespace) -> int:
     sets = {name: References.load(folder) for name, folder in args.ladders}
     with _opened(args, Tools()) as models:
         judges = {}
-        for tools in models.values():
-            judge = evidence.Counted(tools.require_judge())
-            judges[judge.signature.part("model").partition("@")[0]] = judge
+        for name, tools in _by_signature(models).items():
+            judges[name] = evidence.Counted(tools.require_judge())
         measuring = []
         for each in ratings.values():
             known = {"curated": evidence.curated(evidence.task_name(each)), **sets}
@@ -213,6 +238,55 @@ def evidence_(args: argparse.Namespace) -> int:
     for error in absent:
         print(f"not measured: {error}", file=sys.stderr)
     return INCOMPLETE if absent else OK
+
+
+# ------------------------------------------------------------------------------------------------- linearity
+
+
+def _linearity_parser() -> argparse.ArgumentParser:
+    what = "Whether a judge's probabilities are linear in how far apart people rate two texts."
+    parser = argparse.ArgumentParser("papers linearity", description=what)
+    parser.add_argument("--data", required=True, metavar="DIR", help="folder that the files of the benchmarks lie in")
+    parser.add_argument("--benchmark", action="append", choices=tuple(BENCHMARKS), help="may be repeated "
+                        "(default: summeval and topicalchat)")  # fmt: skip
+    parser.add_argument("--attribute", action="append", metavar="A", help="may be repeated (default: all)")
+    parser.add_argument("--limit", type=int, metavar="N", help="contexts of each benchmark")
+    parser.add_argument("--prompts", default="default", metavar="SET", help="template set that asks")
+    _add_judges(parser, required=True)
+    parser.add_argument("-o", "--output", metavar="FOLDER", help="write linearity.md, linearity.json and figures there")
+    return parser
+
+
+def linearity_(args: argparse.Namespace) -> int:
+    ratings, absent = _benchmarks(args.data, dict.fromkeys(args.benchmark or ["summeval", "topicalchat"]))
+    ratings = {name: benchmark.limited(args.limit) for name, benchmark in ratings.items()}
+    known = {attribute for benchmark in ratings.values() for attribute in benchmark.attributes}
+    if ratings and (unknown := sorted(set(args.attribute or ()) - known)):
+        raise InputError(
+            f"nobody rated {', '.join(unknown)} of {', '.join(ratings)}. There are: {', '.join(sorted(known))}"
+        )
+    rows, failed = [], []
+    with _opened(args, Tools(asking=Asking(prompts=args.prompts))) as models:
+        judges = _by_signature(models)
+        bench = Bench(ratings, judges)
+        wanted = args.attribute or known
+        asked = [(name, attribute) for name in ratings for attribute in ratings[name].attributes if attribute in wanted]
+        for judge, about in product(judges, asked):
+            try:
+                rows.append(bench.linearity(judge, about))
+            except SynthscoreError as error:
+                failed.append(f"{judge}, {' '.join(about)}: {error}")
+    markdown = linearity.to_markdown(rows)
+    if args.output:
+        as_json = json.dumps(linearity.to_json(rows), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        written = {"linearity.md": markdown, "linearity.json": as_json, **linearity.draw(rows)}
+        for name, text in written.items():
+            write_whole(Path(args.output) / name, text.encode())
+    print(markdown, end="")
+    _note_left_out(ratings)
+    for why in (*failed, *absent):
+        print(f"not measured: {why}", file=sys.stderr)
+    return INCOMPLETE if failed or absent or not rows else OK
 
 
 # ------------------------------------------------------------------------------------------------- published judges

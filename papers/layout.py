@@ -50,8 +50,13 @@ class Cell:
         return self.low - rounding <= self.published <= self.high + rounding
 
     def text(self, letters: str = "") -> str:
-        """0.44 [0.40, 0.48] (0.46 a); the published figure in brackets, * where it is outside of the interval."""
-        shown = [self._number(self.value, self.sd)] if self.value is not None else []
+        """0.44 [0.40, 0.48] (0.46 a); the published figure in brackets, * where it is outside of the interval.
+
+        - in the place of what could not be measured. Nothing stands there where nothing measures it.
+        """
+        shown = ["-"] if self.missing else []
+        if self.value is not None:
+            shown = [self._number(self.value, self.sd)]
         if self.low is not None:
             shown.append(f"[{self._number(self.low)}, {self._number(self.high)}]")
         if self.published is not None:
@@ -124,7 +129,7 @@ class Table:
             more = {"within": cell.within, "missing": " ".join(cell.missing), "notes": notes}
             cells.append(plain(asdict(cell) | more))
         row = line.row
-        return {"section": row.section, "name": row.name, "judge": row.ask.get("judge"), "cells": cells}
+        return {"section": row.section, "name": row.name, "judge": row.ask.get("judge") or None, "cells": cells}
 
     def to_markdown(self) -> str:
         """One table, however wide."""

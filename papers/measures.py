@@ -37,6 +37,7 @@ from synthscore.types import FloatArray, IntArray
 from .accuracy import pairwise_accuracy
 from .accuracy import self_consistency as self_consistency_of
 from .designs import symmetric, thinned
+from .linearity import Linearity, linearity
 
 Ask = Mapping[str, Any]
 Of = tuple[str, str]  # benchmark, attribute
@@ -142,6 +143,8 @@ class Bench:
 
     def _tools(self, ask: Ask) -> Tools:
         judge, writer = ask.get("judge"), ask.get("writer")
+        if judge == "":
+            raise Unmeasured("which model was asked is not stated; each one given has its own row:", ask["method"])
         if judge is not None and judge not in self.models:
             raise Unmeasured("no model is given as", judge)
         tools = Tools() if judge is None else self.models[judge]
@@ -181,7 +184,7 @@ class Bench:
         benchmark, attribute = of
         ratings = self.ratings[benchmark]
         groups, why = grouped(ratings, pool=most is not None)
-        task, _ = task_of(ratings, attribute)
+        task, _ = task_of(ratings, attribute, tools.references)
         compared = Compared(Selection(), "poe-bt", {}, pool=most is not None)  # whom to ask; how to rank is the cell's
         judge = compared.judge(ratings, attribute, groups, tools.require_judge(), Templates(task, tools.asking.prompts))
         wanted = []
@@ -199,6 +202,16 @@ class Bench:
             tuple(np.array(rows, dtype=np.int64) for rows in groups),
             tuple("" if most is not None else ratings.texts[rows[0]].context_id for rows in groups),
             {"calls without an answer": len(judge.failures), "texts not compared": sum(map(bool, why))},
+        )
+
+    def linearity(self, judge: str, of: Of) -> Linearity:
+        """Of all pairs in both orders. raises : Unmeasured; what the methods raise"""
+        self.require_options(*of)
+        calls = self.calls(self._tools({"judge": judge}), of)
+        human = self.ratings[of[0]].human(of[1])
+        ratings = [human[rows] for rows in calls.rows]
+        return linearity(
+            calls.problems, ratings, judge=judge, benchmark=of[0], attribute=of[1], left_out=calls.left_out
         )
 
     def scores(self, spec: str, tools: Tools, of: Of) -> Scores:

@@ -1,4 +1,4 @@
-"""Lines with bands -> an SVG file, drawn by matplotlib."""
+"""Lines with bands, over counts as shades -> an SVG file, drawn by matplotlib."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import io
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 from matplotlib import rc_context
 from matplotlib.figure import Figure
@@ -24,17 +25,29 @@ class Line(NamedTuple):
     high: npt.ArrayLike
 
 
+class Shading(NamedTuple):
+    """x_edges, y_edges : of the cells. counts : shape (n_x, n_y); the darker, the more, and 0 is white"""
+
+    x_edges: npt.ArrayLike
+    y_edges: npt.ArrayLike
+    counts: npt.ArrayLike
+
+
 class Panel(NamedTuple):
     title: str
     lines: Sequence[Line]
     x_label: str
     y_label: str
+    shading: Shading | None = None
 
 
 def draw_curves(panels: Sequence[Panel]) -> str:
     """An SVG file: panels side by side, all with the same y axis, a legend in each."""
     figure = Figure(figsize=(3.9 * len(panels), 3.4), layout="constrained")
     for axes, panel in zip(figure.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels, strict=True):
+        if panel.shading:
+            x_edges, y_edges, counts = map(np.asarray, panel.shading)
+            axes.pcolormesh(x_edges, y_edges, np.ma.masked_equal(counts.T, 0), cmap="Greys", alpha=0.6, rasterized=True)
         for index, line in enumerate(panel.lines):
             colour, dash = COLOURS[index % len(COLOURS)], DASHES[index % len(DASHES)]
             axes.plot(line.x, line.y, dash, color=colour, label=line.name)

@@ -44,6 +44,7 @@ class Column:
 class Row:
     """name, section : as the paper prints them. values, sd : a figure a column, None where there is none.
 
+    ask : with "judge": "" where the paper does not say which model it asked
     quoted : columns in which the figure is repeated from elsewhere and is nothing to measure here
     """
 

@@ -1,8 +1,8 @@
 """A paper's table, made again for the models given: what was measured, with its interval, beside what was published.
 
 The layout is the paper's, from figures/. A model that the paper has too is measured in the paper's rows; any
-other gets rows of its own. What cannot be measured stays empty, and a footnote says why. What each table needs is in
-docs/tables.md.
+other gets rows of its own, and so does every model where the paper does not say which it asked. What cannot be measured
+is a dash, and a footnote says why. What each table needs is in docs/tables.md.
 """
 
 from __future__ import annotations
@@ -88,18 +88,16 @@ def _measured(cell: Cell, bench: Bench, ask: Mapping[str, Any], column: Column, 
 
 
 def _rows(of: Published, models: Sequence[str], writers: Sequence[str], methods: Mapping[str, str]) -> list[Row]:
-    """The paper's, with what `methods` says of them; other models', at the end of their sections; then new ones."""
-    rows = [
-        replace(row, ask={**row.ask, "method": methods[name]}) if (name := _named(row, methods)) else row
-        for row in of.rows
-    ]
+    """The paper's, and other models' at the end of their sections, with what `methods` says of them; then new ones."""
+    rows = list(of.rows)
     for key, names in (("judge", models), ("writer", writers)):
         papers = {row.ask.get(key) for row in of.rows}
         for name in names:
-            if name not in papers:
-                for pattern in _patterns(of, key):
+            for pattern in _patterns(of, key):
+                if name not in papers or not pattern.ask[key]:
                     _insert(rows, _renamed(pattern, key, name, models))
-    named = {name for row in of.rows for name in row.names}
+    rows = [_with_method(row, methods[name]) if (name := _named(row, methods)) else row for row in rows]
+    named = {name for row in rows for name in row.names}
     nothing = (None,) * len(of.columns)
     added = [(name, spec) for name, spec in methods.items() if name not in named]
     if added and (of.asks["measure"] != "agreement" or any("method" in column.ask for column in of.columns)):
@@ -109,6 +107,12 @@ def _rows(of: Published, models: Sequence[str], writers: Sequence[str], methods:
             value=added[0][0],
         )
     return rows + [Row(name, "Added", {"method": spec}, nothing, nothing) for name, spec in added]
+
+
+def _with_method(row: Row, spec: str) -> Row:
+    """The row, measured by another method; by that alone where the paper does not say which model it asked."""
+    stated = {name: value for name, value in row.ask.items() if value != ""}
+    return replace(row, ask={**stated, "method": spec})
 
 
 def _named(row: Row, methods: Mapping[str, str]) -> str:
@@ -132,7 +136,9 @@ def _renamed(row: Row, key: str, name: str, models: Sequence[str]) -> Row:
     ask = {**row.ask, key: name}
     if key == "writer" and row.ask["judge"] not in models and models:
         ask["judge"] = models[0]
-    line, section = row.name.replace(paper, name), row.section.replace(paper, name)
+    line, section = f"{row.name} {name}", row.section
+    if paper:
+        line, section = row.name.replace(paper, name), row.section.replace(paper, name)
     if (line, section) == (row.name, row.section):
         section = f"{name}: {section}"
     nothing = (None,) * len(row.values)

@@ -28,7 +28,15 @@ def resource(name: str) -> Path:
 
 def read_toml(file: Path) -> dict[str, Any]:
     """raises : OSError; ValueError where it is not TOML in UTF-8"""
-    return tomllib.loads(file.read_text(encoding="utf-8"))
+    return parse_toml(file.read_text(encoding="utf-8"))
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """raises : ValueError where it is not TOML, or nested too deep"""
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
 
 
 def cache_folder() -> Path:

@@ -76,7 +76,7 @@ class Attribute:
     def __post_init__(self) -> None:
         for name in ("name", "description", "more", "better", "worse"):
             value = getattr(self, name)
-            if not isinstance(value, str) or blank(value):
+            if not isinstance(value, str) or blank(value) or not encodable(value):
                 raise TaskError(f"attribute {self.name!r}: {name} is {value!r}, expected a phrase that is not empty")
 
     @property
@@ -86,7 +86,14 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A kind of writing to judge: its nouns, its attributes, and where its templates are."""
+    """A kind of writing to judge: its nouns, its attributes, the words of its answers, and its own templates.
+
+    Two tasks are equal where they ask in the same words, wherever they were read.
+
+    templates : name -> source, of a user's own task; what it has none of is the template set's
+    folder : that a user's own task was read from; "" for one of the package's
+    carried_by : the references that it came with; "" for a task that was named or is the package's
+    """
 
     name: str
     context_noun: str  # "article": what texts are written for
@@ -98,17 +105,44 @@ class Task:
     paper_context: str = "context"  # the papers' template variable that holds the context
     max_new_tokens: int = 256
     words: Sequence[int] = ()  # the least and the most that a text may have; (): any
-    folder: str = ""  # where a user's own task keeps its templates; "" for a built-in task
+    labels: Sequence[str] = ("Better", "Worse", "Similar")  # the answers of `compare`, in the task's language
+    yes_no: Sequence[str] = ("Yes", "No")  # and of `yes_no`
+    templates: Mapping[str, str] = field(default_factory=dict)
+    folder: str = field(default="", compare=False)
+    carried_by: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
+        for column in ("name", "context_noun", "text_noun", "texts_noun", "length", "facts_noun", "paper_context"):
+            value = getattr(self, column)
+            if not _is_phrase(value):
+                raise TaskError(f"task {self.name!r}: {column} is {value!r}, expected a phrase on one line")
+        if self.name.startswith(".") or set(self.name) & set("/\\"):
+            raise TaskError(
+                f"task {self.name!r}: name is {self.name!r}, expected one that a folder can have: without / and \\, "
+                "and with no . before it"
+            )
         if not self.attributes:
             raise TaskError(f"task {self.name!r} has no attributes, expected at least one [attributes.NAME] table")
-        if not isinstance(self.max_new_tokens, int) or self.max_new_tokens < 1:
+        if type(self.max_new_tokens) is not int or self.max_new_tokens < 1:
             raise TaskError(
                 f"task {self.name!r}: max_new_tokens is {self.max_new_tokens!r}, expected a whole number >= 1"
             )
-        if self.words and not (list(map(type, self.words)) == [int, int] and 1 <= self.words[0] <= self.words[1]):
+        if self.words != () and not _is_range(self.words):
             raise TaskError(f"task {self.name!r}: words is {self.words!r}, expected the least and the most of a text")
+        self._require_answers("labels", 3, 'of better, worse and similar, such as ["Besser", "Schlechter", "Gleich"]')
+        self._require_answers("yes_no", 2, 'for yes and no, such as ["Ja", "Nein"]')
+        for column in ("words", "labels", "yes_no"):  # lists of a file
+            object.__setattr__(self, column, tuple(getattr(self, column)))
+
+    def _require_answers(self, column: str, n: int, meaning: str) -> None:
+        """raises : TaskError where the answers of a protocol are not n words that can be told apart"""
+        answers: object = getattr(self, column)
+        is_list = isinstance(answers, list | tuple) and len(answers) == n
+        words = list(answers) if isinstance(answers, list | tuple) else []
+        if not is_list or not all(_is_phrase(word) and word == word.strip() for word in words):
+            raise TaskError(f"task {self.name!r}: {column} is {answers!r}, expected the {n} words {meaning}")
+        if len({word.casefold() for word in words}) < n:
+            raise TaskError(f"task {self.name!r}: {column} is {answers!r}, expected {n} different words {meaning}")
 
     def attribute(self, name: str) -> Attribute:
         if name not in self.attributes:
@@ -119,6 +153,20 @@ class Task:
                 attribute=name,
             )
         return self.attributes[name]
+
+
+def _is_phrase(value: object) -> bool:
+    """Whether it is a text on one line, in which something can be seen."""
+    if not isinstance(value, str) or blank(value) or not encodable(value):
+        return False
+    return all(unicodedata.category(char) != "Cc" for char in value)
+
+
+def _is_range(value: object) -> bool:
+    """Whether it is two whole numbers from 1, the first no more than the second."""
+    if not isinstance(value, list | tuple) or list(map(type, value)) != [int, int]:
+        return False
+    return bool(1 <= value[0] <= value[1])
 
 
 # ------------------------------------------------------------------------------------------------- texts

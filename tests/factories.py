@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ from synthscore.scoring.anchored.mode import Anchored
 from synthscore.scoring.paper import Paper
 from synthscore.scoring.scorer import Scorer
 from synthscore.types import Context, IntArray, Ladder, Rung, Target
+
+GERMAN = Path(__file__).parent / "data" / "zusammenfassung"
+"""A task that is not the package's: its words, its answers and its templates are German."""
 
 
 def context(id: str = "c1", text: str = "", facts: str = "", references: tuple[str, ...] = ()) -> Context:

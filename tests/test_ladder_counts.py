@@ -2,12 +2,22 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from benchmarks import ladder_counts
-from benchmarks.ladder_counts import copied_runs, counts_of, figures, seen_pairs, spearman, together, words_of
+from benchmarks.ladder_counts import (
+    copied_runs,
+    counts_of,
+    figures,
+    pairs_in_order,
+    seen_pairs,
+    spearman,
+    together,
+    words_of,
+)
 from synthscore.ladders.references import References
 from synthscore.types import Context, Ladder, Rung
 
@@ -77,6 +87,21 @@ def test_the_counts_together_are_weighed_on_other_contexts_alone():
     assert together([up, up], ["a", "b"]) == pytest.approx([1, 1])
     assert together([up, down], ["a", "b"]) == pytest.approx([-1, -1])  # what one teaches is wrong for the other
     assert together([up, up], ["a", "a"]) == [0, 0]
+
+
+def test_pairs_in_order_is_what_counts_order_that_other_contexts_taught():
+    texts = ["One.", "One two.", "One two three.", "One two three four."]
+    swapped = [texts[1], texts[0], *texts[2:]]
+    rising = [ladder(context_id, texts) for context_id in "abcdefgh"]
+    assert pairs_in_order(rising) == [1] * len(rising)
+    assert pairs_in_order([*rising, ladder("z", swapped)])[-1] == pytest.approx(5 / 6)
+    assert pairs_in_order([*rising, ladder("z", texts[::-1])])[-1] == 0
+
+
+def test_pairs_in_order_is_chance_for_a_single_context_and_unknown_without_contexts():
+    one = ladder("a", ["One.", "One two.", "One two three."])
+    assert pairs_in_order([one, one]) == [0.5, 0.5]
+    assert np.isnan(pairs_in_order([replace(one, context=None)])).all()
 
 
 def test_the_script_reads_releases_and_writes_its_figures(tmp_path, monkeypatch, capsys):

@@ -16,7 +16,7 @@ from synthscore.scoring.scorer import Scorer
 from synthscore.types import Context, Target
 from tests.fakes import FakeEngine
 from tests.models import one_fast
-from tests.test_numbers_stand import RecordedJudge, load_answers
+from tests.test_numbers_stand import LADDERS, RecordedJudge, load_answers
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_nano_reads_contexts_of_any_length(nano):
 def test_nano_ranks_the_rungs_of_ladders_that_were_written_one_at_a_time(first24):
     recorded = RecordedJudge(load_answers())  # of nano: test_numbers_stand holds it to them
     nano = FakeEngine(recorded)
-    ladders = References.load(resource("data/references/degraded"))
+    ladders = References.load(LADDERS)
     values, levels, names = [], [], []
     for task in first24.tasks:
         for attribute in first24.filter(task=task).attributes:

@@ -9,9 +9,9 @@ processor's vector instructions are those of the recording (golden/machine.json)
 Only the last test asks nano itself.
 
 What is covered: the 102 targets of data/demo on coherence, and the 120 rungs of the first curated ladders, each on its
-attribute, against the ladders of data/references/degraded; there, compare in both orders, and the other protocols in
-one order (in both for the 30 rungs of coherence); paper and anchored scores; three filters; all methods of ranking, on
-the texts of the 12 contexts of summarization; one evaluation; one page of a report.
+attribute, against the degraded ladders of tests/data/demo_with_gaps, some of which lack a rung; there, compare in both
+orders, and the other protocols in one order (in both for the 30 rungs of coherence); paper and anchored scores; three
+filters; all methods of ranking, on the texts of the 12 contexts of summarization; one evaluation; one page of a report.
 
 Where a number is meant to change, run `python -m tests.record_numbers`: it prints what changed, records it anew, and
 asks nano only what is not recorded. Say in the commit which numbers changed and why.
@@ -42,7 +42,7 @@ from synthscore.resources import resource
 from tests.fakes import FakeEngine
 
 GOLDEN = Path(__file__).parent / "golden"
-LADDERS = str(resource("data/references/degraded"))
+LADDERS = str(Path(__file__).parent / "data/demo_with_gaps")
 
 
 def argv(what: str, source: str, output: str, *, store: str = "none", **options: Any) -> list[str]:

@@ -19,6 +19,7 @@ from synthscore.signature import Signature
 
 from .written import written_rows
 
+IN_DOMAIN = {"topicalchat": " (in domain: other conversations of Topical-Chat are training texts)"}
 HEAD = """---
 license: apache-2.0
 base_model: sentence-transformers/all-MiniLM-L6-v2
@@ -31,14 +32,23 @@ tags: [llm-as-a-judge, evaluation, synthscore]
 An encoder (BertForMaskedLM, 6 layers of 384, 22.9 million parameters, bfloat16, {size:.0f} MB) that answers synthscore's own
 questions: Better / Worse / Similar, Yes / No, A / B, for every attribute of every built-in task, with the `default`
 templates. It exists so that the package runs anywhere, offline, on a CPU. It is **weak**: the numbers below say how weak,
-beside floors that cost nothing. It cannot write.
+beside floors that cost nothing. It is finished: v4 stays what it is, and no more is trained.
+
+**What it cannot do**, in numbers further down (True and false, As a filter):
+
+- It does not tell a false statement from a true one that uses the same words.
+- A threshold does not hold back everything that is bad: at 3.5 word salad passes in consistency and relevance.
+- It prefers sentences that are copied from the beginning of an article to a good summary, in consistency and fluency nearly always.
+- It cannot see casing, read other languages than English, or write.
+
+What it can: tell a summary of another article in consistency and relevance (in coherence mostly), and broken sentences in fluency.
 
 - Starts from all-MiniLM-L6-v2 (Apache-2.0; NOTICE in this folder), 1,024 positions. It reads the two texts of a prompt apart
   (docs/decisions/0008), longer paragraphs in pieces, so that nothing is cut off. Load it with `open_engine("nano")`: what loads it as
   an ordinary BERT reads the prompt in another way, and its answers mean nothing.
 - Trained on controlled damage to good texts: encyclopedic and government articles, textbooks, fiction, conversations (CC BY,
   CC BY-SA, CC0, public domain, BSD, MIT, CDLA-Sharing), and on replies that a weak language model wrote after reading
-  such conversations. No text of theirs is in this folder, and no human rating was used.
+  such conversations. No text of theirs is in this folder, and no human rating was used. Each source with its licence: training/SOURCES.md.
 - Trained on, since v1: texts that a large language model wrote and graded for it (training/texts, {n_written} groups: ladders, true and
   false sentences that no count tells apart) or rated, many of them by SmolLM2-135M-Instruct and Qwen2.5-Coder-0.5B-Instruct (Apache-2.0);
   invented reports with true and false statements (training/relations.jsonl); the half `train` of the curated ladders; and captions with what
@@ -50,7 +60,8 @@ beside floors that cost nothing. It cannot write.
 - What counts and written texts are worth, each left out, over two seeds: training/LOG.md, Ablation. Without counts word salad passes, and SummEval
   falls by .08.
 - Measured on works that nothing was trained on, and on published human ratings, which were never trained on either. Both are
-  halved: recipes were chosen on one half, and the numbers here are of the other.
+  halved: recipes were chosen on one half, and the numbers here are of the other. **TopicalChat is in domain**: other conversations of
+  Topical-Chat are training texts. SummEval is not.
 - English only. Its vocabulary has no capitals, so it cannot see casing errors.
 - Made again by `training/` (README and LOG there; the numbers of v0 to v3, too).
 
@@ -161,6 +172,26 @@ value; the largest is {found[worst]:+.3f} ({worst}). Casing alone changes nothin
 """
 
 
+def filtering(found: dict[str, Any]) -> str:
+    attributes = [name for name in found if name != "threshold"]
+    kinds = list(found[attributes[0]]["kinds"])
+    rows = []
+    for kind in kinds:
+        cells = [found[attribute]["kinds"][kind] for attribute in attributes]
+        rows.append((kind, cells[0]["texts"], *(f"{cell['mean']:.2f}, {cell['kept']}" for cell in cells)))
+    above = [found[attribute]["lead_above_good"] for attribute in attributes]
+    rows.append(("copied lead above good", above[0][1], *(n for n, _ in above)))
+    n_unscored = sum(cell["unscored"] for name in attributes for cell in found[name]["kinds"].values())
+    return f"""
+## As a filter
+
+The same articles, their ladders as `synthscore generate` makes them without a model: mean score, and how many texts a
+threshold of {found["threshold"]} keeps. Off topic: the good summary of another article. The lead is the article's first sentences, until they are as long as the good summary; word
+salad is the article's words in no order, as many. Unscored: {n_unscored}.
+
+{table(("", "texts", *attributes), rows)}"""
+
+
 def people(found: dict[str, Any]) -> str:
     parts = [
         "\n## Agreement with people\n\nSpearman's correlation inside each context, mean over contexts ± standard error: nano, "
@@ -176,7 +207,8 @@ def people(found: dict[str, Any]) -> str:
         ]
         unscored = sum(row["nano"]["unscored"] for row in attributes.values())
         parts.append(
-            f"**{name}**, {rows['n_contexts']} contexts, {rows['n_texts']} texts; unscored by nano: {unscored}.\n\n"
+            f"**{name}**{IN_DOMAIN.get(name, '')}, {rows['n_contexts']} contexts, {rows['n_texts']} texts; "
+            f"unscored by nano: {unscored}.\n\n"
             f"{table(('', *methods), [*cells, ('mean', *means)])}"
         )
     return "\n".join(parts)
@@ -222,6 +254,7 @@ def main() -> None:
         "apart": apart,
         "damage": damage,
         "facts": facts,
+        "filter": filtering,
         "surface": surface,
         "speed": speed,
         "people": people,

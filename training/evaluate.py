@@ -5,8 +5,9 @@
 Writes one JSON object to --out, where parts that were measured before stay. Parts: `damage` (each kind against the
 undamaged text), `pairs` (graded groups: sign accuracy by severity gap, calibration, antisymmetry, position), `apart`
 (are attributes told apart?), `surface` (does the look of a text change its verdict?), `speed`, `facts`
-(true and false summaries of articles of our own), `people` (per-context Spearman on human ratings, beside floors that
-cost nothing, with paired intervals).
+(true and false summaries of articles of our own), `filter` (the scores of good and bad summaries of these articles, and
+what a threshold keeps), `people` (per-context Spearman on human ratings, beside floors that cost nothing, with paired
+intervals).
 
 Recipes are chosen on --half choose of the documents and of the rated contexts; --half report is looked at once.
 """
@@ -28,6 +29,7 @@ import numpy as np
 
 from synthscore.degrade.damage import damage_path, damages
 from synthscore.degrade.edits import Material
+from synthscore.degrade.reading import sentences
 from synthscore.engine import Engine, label_log_probs
 from synthscore.engines import open_engine
 from synthscore.engines.isolated import IsolatedEngine, SourceText
@@ -37,7 +39,11 @@ from synthscore.evaluation.methods import Tools, method
 from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.judging.asking import Asking, Pair, Verdicts, ask
 from synthscore.judging.templates import load_task
-from synthscore.types import Context, IntArray
+from synthscore.ladders.degraded import DegradedWriter
+from synthscore.ladders.references import References
+from synthscore.ladders.write import generate_ladders
+from synthscore.scoring.scorer import Scorer
+from synthscore.types import Context, IntArray, Target
 
 from .corpora import HALVES, heldout
 from .examples import templates_of_tasks
@@ -48,7 +54,9 @@ from .weights import begins
 RATED = {"summeval": "summarization", "topicalchat": "dialogue"}  # benchmark -> task
 SPEED_TEXT = "the river rose after the rain and people of the town left their houses before night"
 FACTS = Path("tests/data/facts.jsonl")  # articles, true and false summaries of them: nothing was ever trained on these
-PARTS = ("pairs", "apart", "surface", "speed", "damage", "facts", "people")
+PARTS = ("pairs", "apart", "surface", "speed", "damage", "facts", "filter", "people")
+OF_GROUPS = ("pairs", "apart", "surface", "damage")  # parts about groups of held-out documents
+KEPT = 3.5  # rungs: the threshold of `filter`
 GAPS = ((0.0, 0.3), (0.3, 0.6), (0.6, 1.01))
 
 
@@ -390,6 +398,66 @@ def facts_part(judge: Judge, file: Path) -> dict[str, dict[str, list[float]]]:
     return {kind: [round(float(np.mean(np.array(said) > 0)), 3), len(said)] for kind, said in sorted(margins.items())}
 
 
+def lead(document: str, n_words: int) -> str:
+    """The document's first sentences, as many as it takes to have n_words words or more."""
+    copied: list[str] = []
+    for sentence in sentences(document):
+        if len(" ".join(copied).split()) >= n_words:
+            break
+        copied.append(sentence.strip())
+    return " ".join(copied)
+
+
+def summaries(row: Mapping[str, Any], other: Mapping[str, Any], rng: np.random.Generator) -> list[tuple[str, str]]:
+    """Kinds of summaries of an article of our own, and their texts: a good one, that of another article, the article's
+    lead and a word salad as long as the good one, and sentences about the article, true and false."""
+    words = row["document"].split()
+    n_words = len(row["good"].split())
+    salad = " ".join(words[int(place)] for place in rng.permutation(len(words))[:n_words])
+    found = [("good", row["good"]), ("off topic", other["good"])]
+    found += [("copied lead", lead(row["document"], n_words)), ("word salad", salad)]
+    for pair in row["pairs"]:
+        found += [("true sentence", pair["true"]), ("false sentence", pair["false"])]
+    return found
+
+
+def filter_part(engine: Engine, file: Path, threshold: float = KEPT) -> dict[str, Any]:
+    """Articles of our own, and the ladders that `generate` makes of them without a model: by attribute the scores of
+    kinds of summaries, what the threshold keeps of them, and where a copied lead is above a good summary."""
+    with open(file, encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    task = load_task("summarization")
+    contexts = [Context(row["id"], row["document"]) for row in rows]
+    references = References(generate_ladders(contexts, task, list(task.attributes), DegradedWriter(), n_rungs=5))
+    rng = np.random.default_rng(0)
+    named = [
+        (row["id"], kind, text)
+        for row, other in zip(rows, [*rows[1:], rows[0]], strict=True)
+        for kind, text in summaries(row, other, rng)
+    ]
+    targets = [Target(f"{number}", context_id, text) for number, (context_id, _, text) in enumerate(named)]
+    out: dict[str, Any] = {"threshold": threshold}
+    for attribute in task.attributes:
+        scores = Scorer(references, engine, task="summarization", attribute=attribute).score(targets)
+        by_kind: dict[str, list[float]] = defaultdict(list)
+        for (_, kind, _), score in zip(named, scores, strict=True):
+            by_kind[kind].append(np.nan if score.value is None else score.value)
+        table: dict[str, Any] = {}
+        for kind, listed in by_kind.items():
+            values = np.array(listed)
+            known = values[~np.isnan(values)]
+            table[kind] = {
+                "texts": len(values),
+                "unscored": len(values) - len(known),
+                "mean": round(float(known.mean()), 2),
+                "kept": int((known >= threshold).sum()),
+            }
+        above = np.array(by_kind["copied lead"]) - np.array(by_kind["good"])
+        above = above[~np.isnan(above)]
+        out[attribute] = {"kinds": table, "lead_above_good": [int((above > 0).sum()), len(above)]}
+    return out
+
+
 def all_pairs(
     judge: Judge, task: str, attribute: str, rows: Sequence[dict[str, Any]], contexts: dict[str, Context]
 ) -> list[float]:
@@ -437,7 +505,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     judge = Judge(open_engine(args.model, dtype="float32"))  # as open_engine("nano") does
-    made = heldout_groups(args.corpora, args.groups, args.half)
+    made = heldout_groups(args.corpora, args.groups, args.half) if set(args.parts) & set(OF_GROUPS) else []
     report = begun(args.out, str(judge.engine.signature), args.half)
     measures: dict[str, Callable[[], Any]] = {
         "pairs": lambda: pairs_part(judge, made),
@@ -446,6 +514,7 @@ def main() -> None:
         "speed": lambda: speed_part(judge.engine),
         "damage": lambda: damage_part(judge, made, 12),
         "facts": lambda: facts_part(judge, FACTS),
+        "filter": lambda: filter_part(judge.engine, FACTS),
         "people": lambda: {
             name: people_part(judge, args.benchmarks, name, task, args.half, args.contexts)
             for name, task in RATED.items()
@@ -455,7 +524,7 @@ def main() -> None:
         if part == "people" and not args.benchmarks:
             continue
         report[part] = measures[part]()
-        if part not in ("speed", "facts", "people"):
+        if part in OF_GROUPS:
             report["groups"][part] = args.groups
         if part != "people":  # which prints as it goes
             print(part, json.dumps(report[part]), flush=True)

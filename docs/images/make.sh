@@ -1,5 +1,6 @@
 #!/bin/sh
-# report.png and ladder.png of the README, from a demo: docs/images/make.sh [FOLDER, as `synthscore demo -o` wrote it]
+# report.png of the README, from a demo, and ladder.png, from the example of the README:
+# docs/images/make.sh [FOLDER, as `synthscore demo -o` wrote it]
 # Needs chromium, and Pillow (which comes with matplotlib).
 set -eu
 here=$(dirname "$0")
@@ -8,9 +9,25 @@ trap 'rm -r "$work"' EXIT
 if [ $# -eq 0 ]; then synthscore demo -o "$work/demo"; fi
 synthscore report "${1:-$work/demo}" --min-score 4 --title "Scores of the demo" -o "$work/report.html"
 
+# The three texts of the README's example, on a ladder that a language model wrote
+mkdir "$work/example"
+cp -r "$here/../../data/references/generated/own" "$work/example/ladders"
+python - "$here/../../README.md" "$work/example/targets.jsonl" << 'END'
+import json, re, sys
+
+page = open(sys.argv[1], encoding="utf-8").read()
+texts = re.findall(r'^    "(good|clumsy|salad)": "(.*)",$', page, re.MULTILINE)
+with open(sys.argv[2], "w", encoding="utf-8") as file:
+    for name, text in texts:
+        file.write(json.dumps({"id": name, "context_id": "sum-01", "system": name, "text": text}) + "\n")
+END
+synthscore score "$work/example/targets.jsonl" --references "$work/example/ladders" --model nano --task summarization -a fluency --verdicts \
+    --store none -o "$work/example/scores.jsonl"
+synthscore report "$work/example" -o "$work/example.html"
+
 # The page with its ladder alone
 awk '/<header>/{skip=1} /<section /{skip=!/"ladder"/} /<footer>/{skip=1} !skip{print} /<\/(header|section)>/{skip=0}' \
-    "$work/report.html" | sed 's/<p class="intro"[^>]*>[^<]*<\/p>//' > "$work/ladder.html"
+    "$work/example.html" | sed 's/<p class="intro"[^>]*>[^<]*<\/p>//' > "$work/ladder.html"
 
 picture() { # NAME HEIGHT: cropped to what is on the page, with a border
     chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --disable-background-networking --no-first-run \

@@ -101,7 +101,7 @@ class Likelihood:
         """What makes a prompt of a context and the text that is given; and what the signature says of it."""
         if not self.instructed:
             return lambda context, given: Prompt(context.text if given is None else given), {"template": "none"}
-        task, asked = task_of(ratings, attribute)
+        task, asked = task_of(ratings, attribute, tools.references)
         templates = Templates(task, tools.asking.prompts)
 
         def ask(context: Context, given: str | None) -> Prompt:

@@ -70,7 +70,7 @@ class YesNo:
 
     def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
         judge = tools.require_judge()
-        task, asked = task_of(ratings, attribute)
+        task, asked = task_of(ratings, attribute, tools.references)
         templates = Templates(task, tools.asking.prompts)
         layout = LAYOUTS.get((task.name, asked.name), Layout())
         found: list[float | str | Score] = [*why_not_asked(ratings)]

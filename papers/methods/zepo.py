@@ -87,7 +87,7 @@ class Zepo:
 
         raises : MethodError where there is none but the set's own
         """
-        task, asked = task_of(ratings, attribute)
+        task, asked = task_of(ratings, attribute, tools.references)
         judge, own = tools.require_judge(), Templates(task, tools.asking.prompts)
         groups, _ = grouped(ratings)
         rng = np.random.default_rng(self.seed)

@@ -16,8 +16,8 @@ from ..engine import Engine
 from ..errors import LadderError
 from ..io.write import plain
 from ..judging.asking import Asking
-from ..judging.templates import Templates, load_task
-from ..ladders.references import References
+from ..judging.templates import Templates
+from ..ladders.references import References, task_of
 from ..scoring.anchored.scale import Scale
 from ..signature import Signature
 from ..types import Ladder, Task, grouped
@@ -144,15 +144,22 @@ def check(
     task : folder of a task of one's own
     raises : LadderError for a ladder without its context; TaskError, TemplateError, LabelError
     """
-    chosen = list(References.load(ladders) if isinstance(ladders, str | os.PathLike) else ladders)
+    if isinstance(ladders, str | os.PathLike):
+        ladders = References.load(ladders)
     if judge is None:
-        own = load_task(task) if task else None
-        return CheckReport(tuple(CheckedLadder(ladder, text_findings(ladder, task=own)) for ladder in chosen))
+        named = task_of(ladders, task) if task else None
+        carried = ladders.carried_tasks if isinstance(ladders, References) else {}
+        return CheckReport(
+            tuple(
+                CheckedLadder(ladder, text_findings(ladder, task=named or carried.get(ladder.task)))
+                for ladder in ladders
+            )
+        )
     judge = engines.open_judge(judge)
     checked: list[CheckedLadder] = []
     placed: list[Placed] = []
     signatures: list[Signature] = []
-    for kind, group in by_task(chosen, task):
+    for kind, group in by_task(ladders, task):
         rungs = ask_rungs(group, judge, Templates(kind, asking.prompts), asking)
         signatures.append(rungs.verdicts.signature)
         by_question = place_rungs(rungs)
@@ -164,10 +171,10 @@ def check(
     return CheckReport(tuple(checked), tuple(placed), Signature.merged(signatures))
 
 
-def by_task(ladders: Sequence[Ladder], own: str | None) -> Iterator[tuple[Task, list[Ladder]]]:
-    """The ladders of each task. own : folder of a task of one's own"""
+def by_task(ladders: Iterable[Ladder], named: str | None) -> Iterator[tuple[Task, list[Ladder]]]:
+    """The ladders of each task. named : a task, or a folder with a task.toml, instead of that of the ladders"""
     for name, group in grouped((ladder.task, ladder) for ladder in ladders).items():
-        yield load_task(own or name), group
+        yield task_of(ladders, named or name), group
 
 
 def _summary(task: str, attribute: str, group: Sequence[CheckedLadder]) -> dict[str, Any]:

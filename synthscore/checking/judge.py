@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
@@ -20,8 +20,9 @@ import numpy as np
 from ..engine import Engine, Progress
 from ..errors import LadderError, Postponed, unusable
 from ..io.write import plain, write_whole
-from ..judging.asking import PROTOCOLS, Asking, ProtocolName, Verdicts, ask
-from ..judging.templates import Templates, load_task
+from ..judging.asking import Asking, ProtocolName, Verdicts, ask
+from ..judging.templates import Templates
+from ..ladders.references import task_of
 from ..signature import Signature, text_hash
 from ..types import FloatArray, Ladder, Task, grouped
 from .counts import count_quality
@@ -186,7 +187,7 @@ class JudgeReport:
         share = self.contradicts.value
         if math.isnan(share) or share <= CONTRADICTING:
             return ""
-        labels = PROTOCOLS[self.protocol]
+        labels = self.signature.part("labels").partition(" & ")[0].split(",")  # of several tasks, those of the first
         better = labels.index("B") if self.protocol == "choose" else 0
         label = labels[better if np.nanmean(np.sign(self.log_odds)) > 0 else 1 - better]
         certain = math.isnan(self.prior)
@@ -279,7 +280,7 @@ def examine(
     waiting = rung_pairs(ladders)
     if not waiting:
         raise LadderError("there are no ladders with two rungs to ask about, expected one at least")
-    asker = _Asker(judge, replace(asking, both_orders=True), task, progress)
+    asker = _Asker(judge, replace(asking, both_orders=True), lambda name: task_of(ladders, task or name), progress)
     judged: dict[Key, list[JudgedPair]] = {key: [] for key in waiting}
     undecided = list(waiting)
     for look in looks:
@@ -294,7 +295,7 @@ def examine(
         questions = [
             (pair, _other(pair.ladder, names))
             for pair in widest_of_each_ladder(each.pair for each in found)
-            if len(names := list(asker.task_of(pair.ladder.task).attributes)) > 1
+            if len(names := list(asker.find_task(pair.ladder.task).attributes)) > 1
         ]
         margins = {id(each.pair): each.margin for each in asker.ask(questions)}
         found = [replace(each, other_margin=margins.get(id(each.pair), math.nan)) for each in found]
@@ -310,16 +311,13 @@ def examine(
 
 @dataclass
 class _Asker:
-    """Asks about pairs of rungs, and keeps the verdicts."""
+    """Asks about pairs of rungs, and keeps the verdicts. find_task : the task of ladders, by its name"""
 
     judge: Engine
     asking: Asking
-    task: str | None
+    find_task: Callable[[str], Task]
     progress: Progress | None
     verdicts: list[Verdicts] = field(default_factory=list)
-
-    def task_of(self, name: str) -> Task:
-        return load_task(self.task or name)
 
     def ask(self, questions: Iterable[tuple[RungPair, str]]) -> list[JudgedPair]:
         """questions : a pair, and the attribute that is asked about"""
@@ -327,7 +325,7 @@ class _Asker:
         for name, group in grouped((pair.ladder.task, (pair, attribute)) for pair, attribute in questions).items():
             group.sort(key=lambda asked: (asked[0].ladder.context_id, asked[1]))  # a judge reads a context once
             asked = [pair.question(attribute) for pair, attribute in group]
-            templates = Templates(self.task_of(name), self.asking.prompts)
+            templates = Templates(self.find_task(name), self.asking.prompts)
             verdicts = ask(asked, self.judge, templates, self.asking, self.progress)
             margins, (higher, lower) = (verdicts.better - verdicts.worse).tolist(), _log_odds(verdicts).tolist()
             judged += [

@@ -233,20 +233,21 @@ def redteam(
     task : folder of a task of one's own
     raises : LadderError for a ladder without its context, or no canaries at all; InputError; TaskError, TemplateError
     """
-    there = list(ladders)
+    known = ladders if isinstance(ladders, References) else References(ladders)
+    there = References(known.ladders, known.source, known.carried_tasks.values())
     attacks = tuple(load_attacks() if attacks is None else attacks)
     canaries = choose_canaries(there, limit)
-    tasks = {group[0].task: (known, group) for known, group in by_task(there, task)}
+    tasks = {group[0].task: (kind, group) for kind, group in by_task(there, task)}
     if not scoring.alone:
-        asked = [ask_rungs(group, judge, Templates(known, asking.prompts), asking) for known, group in tasks.values()]
+        asked = [ask_rungs(group, judge, Templates(kind, asking.prompts), asking) for kind, group in tasks.values()]
         scoring = Anchored(scale=[placed.scale for rungs in asked for placed in place_rungs(rungs).values()])
     rows: list[dict[str, str]] = []
     for column, canary in enumerate(canaries):
-        known, _ = tasks[canary.ladder.task]
-        about = {"context_id": canary.ladder.context_id, "task": known.name, "attribute": canary.ladder.attribute}
-        texts = [canary.rung.text, *(attack.text(canary, known) for attack in attacks)]
+        kind, _ = tasks[canary.ladder.task]
+        about = {"context_id": canary.ladder.context_id, "task": kind.name, "attribute": canary.ladder.attribute}
+        texts = [canary.rung.text, *(attack.text(canary, kind) for attack in attacks)]
         rows += [about | {"id": f"{column}/{row}", "text": text} for row, text in enumerate(texts)]
-    found = Scorer(References(tuple(there)), judge, task=task, scoring=scoring, asking=asking).score(rows, progress)
+    found = Scorer(there, judge, task=task, scoring=scoring, asking=asking).score(rows, progress)
     scores = found.values.reshape(len(canaries), -1).T
     limits = scores[0] + RISE
     if scoring.gives_errors:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from ..engine import Progress, Question
 from ..engines.words import InWords
-from ..judging.asking import PROTOCOLS, Asking, prompt_of
-from ..judging.templates import Templates, load_task
+from ..judging.asking import Asking, labels_of, prompt_of
+from ..judging.templates import Templates
+from ..ladders.references import task_of
 from ..types import Ladder
 from .pairs import in_turn, rung_pairs
 
@@ -67,11 +68,11 @@ def ask_twice(
     task : folder of a task of one's own. raises : as Engine.answer
     """
     pairs = in_turn(rung_pairs(ladders).values())[:N_QUESTIONS]
-    labels = PROTOCOLS[asking.protocol]
     questions = []
     for pair in pairs:
-        templates = Templates(load_task(task or pair.ladder.task), asking.prompts)
-        questions.append(Question(prompt_of(pair.question(pair.ladder.attribute), templates, asking.protocol), labels))
+        templates = Templates(task_of(ladders, task or pair.ladder.task), asking.prompts)
+        prompt = prompt_of(pair.question(pair.ladder.attribute), templates, asking.protocol)
+        questions.append(Question(prompt, labels_of(asking.protocol, templates.task)))
     answers = judge.ask_samples(questions, 2, progress)
     read = [(first, second) for first, second in answers if first is not None and second is not None]
     return Repeats(

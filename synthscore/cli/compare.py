@@ -10,7 +10,20 @@ from cyclopts import Parameter
 
 from ..ranking import ComparisonSets, Selection
 from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, counted, reasons, usage
-from .options import Answering, Attributes, DryRun, Input, Judges, Limit, OneShard, RowsIn, RowsOut, Seed, Whole
+from .options import (
+    Answering,
+    Attributes,
+    DryRun,
+    Input,
+    Judges,
+    Limit,
+    OneShard,
+    RowsIn,
+    RowsOut,
+    Seed,
+    Whole,
+    warn_of_nano,
+)
 
 
 @Parameter(name="*", group="judging")
@@ -55,6 +68,7 @@ class ComparingOptions(Answering):
             asking = self.asking(self.protocol or "choose")
         asked_of: dict[str, ComparisonSets] = {}
         cost: list[str] = []
+        warn_of_nano(judges.model, messages)
         for model in judges.models:
             with judges.open(model, messages, dry_run=self.dry_run) as engine:
                 asked_of[model] = compare(

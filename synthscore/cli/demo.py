@@ -17,8 +17,8 @@ from .options import JudgeOptions, Output
 
 TASKS = ("summarization", "dialogue", "story")
 CHECKED = (
-    "Counting words says next to nothing of these texts. A judge that finds no order in them has learnt something else "
-    "than coherence: before you rely on it, ask `synthscore doctor`."
+    "Counts of words alone order seven in ten pairs of such texts in coherence, so a high figure here is no proof that "
+    "a judge reads. Before you rely on one, ask `synthscore doctor`, which shows both."
 )
 
 
@@ -71,9 +71,10 @@ def demo(
         folder / "ladders", licence="CC0-1.0", description="Curated ladders of coherence.", overwrite=True
     )
     judged = ["--references", f"{folder}/ladders", "-a", "coherence", "--both-orders"]
-    for name in ("model", "dtype", "device", "store"):
+    judged += ["--model", judge.named(messages)]
+    for name in ("dtype", "device", "store"):
         value = getattr(judge, name)
-        judged += [f"--{name}", value] if value not in (None, "nano") else []
+        judged += [f"--{name}", value] if value is not None else []
 
     run = partial(_run, messages.quiet)
     _heading("1  Ladders: five texts of rising quality for a context and an attribute, each written by itself")

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from ..engine import Engine, Prompt, capabilities_of
 from ..errors import EngineError
-from ..judging.asking import PROTOCOLS, Pair, ProtocolName, Verdicts, ask, prompt_of
+from ..judging.asking import Pair, ProtocolName, Verdicts, ask, labels_of, prompt_of
 from ..judging.templates import Templates
 from ..types import Context
 from .messages import ERROR, INCOMPLETE, OK, Messages, counted, table
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..checking.judge import JudgeReport
-    from ..types import Ladder, Task
+    from ..ladders.references import References
+    from ..types import Task
 
 CONTEXT = Context(
     "example",
@@ -88,18 +89,21 @@ def doctor(
     from ..checking.rates import LOOKS
     from ..checking.repeats import ask_twice
     from ..engines.words import find_in_words
-    from ..judging.templates import load_task
+    from ..ladders.references import References
 
-    known = load_task(task or "summarization")
+    references = References() if ladders is None else References.load(ladders)
+    here = references.tasks[0] if len(references.tasks) == 1 else "summarization"
+    known = references.find_task(task or here)
     example = attribute or next(iter(known.attributes))
     known.attribute(example)
-    chosen = _ladders(ladders, known, task, attribute)
+    chosen = _curated(known, attribute) if ladders is None else references.select(task=task, attribute=attribute)
     if ladders is None and judge.store is None:
         judge = replace(judge, store="none")  # whoever asks how a model is does not mean how it was
     templates = Templates(known, answering.prompts)
     asking = answering.asking(protocol)
-    with judge.open(judge.model, messages, dry_run=dry_run) as watched:
-        _print_model(judge.model, watched)
+    name = judge.named(messages)
+    with judge.open(name, messages, dry_run=dry_run) as watched:
+        _print_model(name, watched)
         shown = [Pair(CONTEXT, example, GOOD, BAD), Pair(CONTEXT, example, BAD, GOOD)]
         prompt = prompt_of(shown[0], templates, protocol)
         if capabilities_of(watched).gives_rewards:
@@ -107,7 +111,7 @@ def doctor(
         what = f"{known.name}, {example}, template set {answering.prompts}"
         if known.name != "summarization":
             what += " (about an example of summarization)"
-        _print_prompt(watched, prompt, what, protocol)
+        _print_prompt(watched, prompt, what, labels_of(protocol, known))
         verdicts = ask(shown, watched, templates, asking)
         looks = LOOKS if pairs is None else (pairs,)
         if dry_run:
@@ -132,10 +136,8 @@ def doctor(
         report = examine(watched, chosen, asking, looks=looks, others=ladders is not None, task=task)
         in_words = find_in_words(watched)
         repeats = ask_twice(in_words, chosen, asking, task) if in_words else None
-    here = {ladder.attribute for ladder in chosen}
-    without = (
-        [name for name in known.attributes if name not in here] if attribute is None and (task or not ladders) else []
-    )
+    all_asked = attribute is None and (task or not ladders)
+    without = [name for name in known.attributes if all_asked and name not in chosen.attributes]
     _print_report(report, time.perf_counter() - start, without)
     if output:
         report.save(output)
@@ -146,21 +148,16 @@ def doctor(
     return OK if decisions == {"can"} else ERROR if decisions == {"cannot"} else INCOMPLETE
 
 
-def _ladders(source: str | None, known: Task, task: str | None, attribute: str | None) -> Sequence[Ladder]:
-    """Those of the source; without one the curated ladders of the task, of the half that nothing was trained on.
-
-    Empty where there are no curated ones. raises : LadderError where the source holds none
-    """
+def _curated(known: Task, attribute: str | None) -> References:
+    """The curated ladders of the task, of the half that nothing was trained on; none where there are none."""
     from ..ladders.references import References
     from ..resources import resource
 
-    if source is not None:
-        return tuple(References.load(source).select(task=task, attribute=attribute))
     file = resource("data/references/curated") / known.name / "test.parquet"
     if not file.exists():
-        return ()
+        return References()
     curated = References.load(file).filter(attribute=attribute)
-    return tuple(ladder for ladder in curated if ladder.attribute in known.attributes)
+    return References([ladder for ladder in curated if ladder.attribute in known.attributes])
 
 
 def _print_model(name: str, engine: Engine) -> None:
@@ -176,7 +173,7 @@ def _print_model(name: str, engine: Engine) -> None:
     _print("model", lines)
 
 
-def _print_prompt(engine: Engine, prompt: Prompt, what: str, protocol: ProtocolName) -> None:
+def _print_prompt(engine: Engine, prompt: Prompt, what: str, labels: Sequence[str]) -> None:
     can = capabilities_of(engine)
     in_words = not can.gives_rewards and not can.decides
     tokens = can.tokenizer if in_words else None
@@ -190,7 +187,6 @@ def _print_prompt(engine: Engine, prompt: Prompt, what: str, protocol: ProtocolN
     elif can.served and tokens is None:
         seen = "before the server's chat template"
     _print("prompt", [f"{what}, {seen}:", *(f"| {line}" for line in lines)])
-    labels = PROTOCOLS[protocol]
     if tokens is None:
         _print("labels", [", ".join(labels)])
         return
@@ -210,7 +206,8 @@ def _print_prompt(engine: Engine, prompt: Prompt, what: str, protocol: ProtocolN
 
 
 def _print_answers(verdicts: Verdicts, protocol: ProtocolName) -> None:
-    labels, answers = PROTOCOLS[protocol], verdicts.answers
+    answers = verdicts.answers
+    labels = answers.labels
     rounds = ["good text asked about", "bad text asked about"]
     if protocol == "yes_no_two_sided":
         rounds = [f"{text}, {side}" for side in ("better?", "worse?") for text in rounds]

@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..judging.asking import Asking
 from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, Watched
 from .messages import table as as_table
-from .options import JUDGE, Attributes, DryRun, FileIn, Input, Limit, Opening, Output
+from .options import JUDGE, Attributes, DryRun, FileIn, Input, Limit, Opening, Output, name_judges, warn_of_nano
 
 if TYPE_CHECKING:
     from ..evaluation import Evaluation, Settings
@@ -204,7 +204,7 @@ def evaluate(
     _refuse_contradictions(specs, name, scores, people, methods, model)
 
     asks_a_judge = any("judge" in uses(spec) for spec in specs)
-    judges = list(dict.fromkeys(model or ["nano"])) if asks_a_judge else []
+    judges = name_judges(model) if asks_a_judge else ()
     judged = pair_with_judges(specs, judges)
     settings = figures.settings(every_figure=bool(json_ or output))
     require_method(settings.against, [name, *judged] if name else judged)
@@ -232,6 +232,8 @@ def evaluate(
         compared[name] = joined
 
     tools = methods.tools()
+    if judges:
+        warn_of_nano(model, messages)
     with ExitStack() as stack:
         engines = {judge: stack.enter_context(opening.open(judge, messages, dry_run=dry_run)) for judge in judges}
         if dry_run or not messages.quiet:

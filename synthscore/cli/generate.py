@@ -174,7 +174,7 @@ def generate(
             return OK
         cost = engine.cost if model else []
     ladders = [draft.ladder(kind) for draft in drafts]
-    usable = [ladder for ladder in ladders if ladder.usable]
+    usable = References([ladder for ladder in ladders if ladder.usable], tasks=[kind])
     kept += [f"{draft.context.id}/{draft.attribute.name}: {draft.lost}" for draft in drafts if draft.lost]
     n_gone = 0 if findings else held.n_differing(usable)
     rungs = [draft.rungs[level] for draft in drafts if not draft.lost for level in draft.levels]
@@ -195,7 +195,7 @@ def generate(
         *reasons(failed),
         *shorter(ladders),
         *(["kept as they were:", *reasons(kept)] if kept else []),
-        *look_at(usable, output, kind),
+        *look_at(usable, output),
         *cost,
     )
     n_left_out = len(ladders) - len(usable)
@@ -203,9 +203,13 @@ def generate(
         messages.warn(
             f"{counted(n_left_out, 'ladder')} of {len(ladders)} left out: not one text of theirs could be written"
         )
-    if usable or not ladders:
-        total = References(tuple(usable)).save(path, merge=True)
-        messages.note(now_holds(output, total, n_gone), signature=f"{signature}|references:{total.hash[:12]}")
+    if len(usable) or not ladders:
+        total = usable.save(path, merge=True)
+        messages.note(
+            now_holds(output, total, n_gone),
+            *changed_tasks(held, total),
+            signature=f"{signature}|references:{total.hash[:12]}",
+        )
     if ladders and not n_written:
         messages.warn("not one rung could be written")
         return ERROR
@@ -230,11 +234,27 @@ def now_holds(folder: str, total: References, n_gone: int) -> str:
     return f"{folder} now holds {counted(len(total), 'ladder')}{gone}"
 
 
-def look_at(ladders: Sequence[Ladder], folder: str, task: Task | None = None) -> Iterator[str]:
+def changed_tasks(held: References, total: References) -> Iterator[str]:
+    """Which tasks the folder now carries in other words than it held, or for the first time.
+
+    held, total : what the folder held, and holds
+    """
+    from ..judging.task_files import task_hash
+
+    for name, task in total.carried_tasks.items():
+        before = held.carried_tasks.get(name)
+        if before != task:
+            gone = f", in place of another ({task_hash(before)})" if before else ""
+            yield f"the task {name} ({task_hash(task)}) is kept with the ladders{gone}: {task.folder}"
+
+
+def look_at(ladders: References, folder: str) -> Iterator[str]:
     """What a check of their texts would flag."""
     from ..checking.findings import text_findings
 
-    found = [{finding.kind for finding in text_findings(each, task=task) if finding.flagged} for each in ladders]
+    tasks = ladders.carried_tasks
+    findings = [text_findings(ladder, task=tasks.get(ladder.task)) for ladder in ladders]
+    found = [{finding.kind for finding in of_one if finding.flagged} for of_one in findings]
     if wrong := [kinds for kinds in found if kinds]:
         counts = Counter(kind for kinds in wrong for kind in kinds)
         named = ", ".join(f"{kind} in {n}" for kind, n in counts.most_common())

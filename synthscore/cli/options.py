@@ -27,6 +27,22 @@ JUDGE = (
     "the judge: nano, a hub model, a folder, a GGUF file, [systemone:]http://HOST:PORT/v1#MODEL, anthropic:MODEL, "
     "recorded:STORE, or batch:NAME"
 )
+NANO = "nano"
+NANO_JUDGES = (
+    "no --model is named, so nano judges: it cannot tell false facts from true ones, prefers copied sentences to good "
+    "summaries (consistency, fluency), and lets word salad pass (consistency, relevance)"
+)
+
+
+def name_judges(models: Sequence[str] | None) -> tuple[str, ...]:
+    """The judges, each once: nano where nobody named one."""
+    return tuple(dict.fromkeys(models or (NANO,)))
+
+
+def warn_of_nano(models: Sequence[str] | str | None, messages: Messages) -> None:
+    """Before a judge is asked: a line on what nano cannot do, where nobody named a judge."""
+    if not models:
+        messages.note(NANO_JUDGES)
 
 
 # ------------------------------------------------------------------------------------------------- single options
@@ -180,12 +196,19 @@ class On:
     "may be repeated (default: all that the references hold, and filter wants one)"
 
     def load_references(self, verb: str, method: "Method") -> "References | None":
-        """The ladders; None where none are named. raises : UsageError where the method needs them"""
+        """The ladders; None where none are named. What is wrong with their tasks shows before a model is opened.
+
+        raises : UsageError where the method needs them; what Scorer raises for its references, task and attribute
+        """
         from ..ladders.references import References
+        from ..scoring.scorer import find_questions
 
         if self.references is not None:
             references = References.load(self.references, revision=self.revision)
-            return references if self.ladder is None else references.share(self.ladder)
+            references = references if self.ladder is None else references.share(self.ladder)
+            for name in find_questions(references, self.task, self.attribute):
+                references.find_task(self.task or name)
+            return references
         if self.ladder is not None:
             raise UsageError(f"--ladder {self.ladder} names one of --references, and there are none. Name them, too")
         if "references" in method.uses:
@@ -348,7 +371,7 @@ class Judges(Opening):
 
     @property
     def models(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(self.model or ("nano",)))
+        return name_judges(self.model)
 
 
 @Parameter(name="*", group="model")
@@ -356,7 +379,12 @@ class Judges(Opening):
 class JudgeOptions(Opening):
     """The model that judges."""
 
-    model: Annotated[str, Parameter(help=JUDGE)] = "nano"
+    model: Annotated[str | None, Parameter(help=f"{JUDGE} (default: nano)")] = None
+
+    def named(self, messages: Messages) -> str:
+        """The judge that is asked now."""
+        warn_of_nano(self.model, messages)
+        return self.model or NANO
 
 
 class OpenJudges(ExitStack):
@@ -375,6 +403,7 @@ class OpenJudges(ExitStack):
 
     @contextmanager
     def _open(self, options: Judges, model: str, messages: Messages, dry_run: bool) -> Iterator[Watched]:
+        warn_of_nano(options.model, messages)
         with options.open(model, messages, dry_run=dry_run) as engine:
             self._engine = engine
             yield engine

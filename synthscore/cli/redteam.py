@@ -62,7 +62,7 @@ def redteam(
         raise UsageError("--adaptive and --save-scale do nothing here, where every rung is asked about. Leave them out")
     chosen = References.load(ladders or resource(DEFAULT)).select(task=task, attribute=attribute)
     known = load_attacks(attacks)
-    with judge.open(judge.model, messages, dry_run=dry_run) as engine:
+    with judge.open(judge.named(messages), messages, dry_run=dry_run) as engine:
         n_rungs = sum(canary.ladder.n_rungs for canary in choose_canaries(chosen, limit))
         engine.expected = (1 + len(known)) * n_rungs * asking.n_questions
         with messages.bar(engine.expected, "questions") as shown:

@@ -38,7 +38,7 @@ class RungJudging(Answering, JudgeOptions):
         raises : UsageError for options that would change nothing
         """
         if not self.no_judge:
-            with self.open(self.model, messages) as engine:
+            with self.open(self.named(messages), messages) as engine:
                 yield engine
             return
         if unused := [name for name in (*given(self), *more) if name != "--no-judge"]:

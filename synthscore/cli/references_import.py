@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import InputError
-from .generate import look_at, now_holds
+from .generate import changed_tasks, look_at, now_holds
 from .messages import INCOMPLETE, OK, Messages, counted, reasons
 from .options import Input, OneAttribute, Output, RowsIn
 
@@ -43,7 +43,7 @@ def import_(
     """
     from ..io.contexts import read_contexts
     from ..ladders.handwritten import read_ladders
-    from ..ladders.references import References, held_by
+    from ..ladders.references import held_by
 
     held = held_by(output)
     known, errors = read_contexts(contexts, encoding=input.encoding) if contexts else ([], [])
@@ -57,10 +57,10 @@ def import_(
         fields=input.fields,
     )
     why = reasons(map(str, [*errors, *left_out]))
-    if not ladders:
+    if not len(ladders):
         raise InputError(f"{source} holds no ladders: {'; '.join(why) or 'it is empty'}", source=source)
     n_gone = held.n_differing(ladders)
-    total = References(tuple(ladders)).save(output, merge=True)
+    total = ladders.save(output, merge=True)
     if why:
         messages.warn(f"{counted(len(errors) + len(left_out), 'row or ladder', 'rows or ladders')} left out:")
         for line in why:
@@ -69,6 +69,7 @@ def import_(
         f"{counted(len(ladders), 'ladder')} of {counted(sum(each.n_rungs for each in ladders), 'rung')} imported",
         *look_at(ladders, output),
         now_holds(output, total, n_gone),
+        *changed_tasks(held, total),
         signature=f"references:{total.hash[:12]}",
     )
     return INCOMPLETE if why else OK

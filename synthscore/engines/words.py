@@ -24,6 +24,7 @@ from ..engine import (
     Generation,
     LabelAnswer,
     Progress,
+    Prompt,
     Question,
     Sampling,
     capabilities_of,
@@ -76,7 +77,8 @@ class InWords(EngineAround):
         voted: list[Answer] = []
         for question in questions:
             given = [next(rows) for _ in self._samples(question)]
-            voted.append(count_votes(question.labels, given) if question.kind == "labels" else given[0])
+            in_words = question.kind == "labels"
+            voted.append(count_votes(question.labels, given, cue_of(question.prompt)) if in_words else given[0])
         return replace(answers, rows=voted)
 
     def ask_samples(
@@ -86,7 +88,10 @@ class InWords(EngineAround):
         judge = InWords(self.engine, n, self.sampling.max_new_tokens)
         samples = [sample for question in questions for sample in judge._samples(question)]
         rows = iter(self.engine.answer(samples, judge._count_questions(questions, progress)).rows)
-        return [[read_label(next(rows), question.labels) for _ in range(n)] for question in questions]
+        return [
+            [read_label(next(rows), question.labels, cue_of(question.prompt)) for _ in range(n)]
+            for question in questions
+        ]
 
     def _samples(self, question: Question) -> list[Question]:
         if question.kind != "labels":
@@ -126,9 +131,16 @@ def sample_seed(question: Question, number: int) -> int:
     return int(digest[:8], 16) >> 1
 
 
-def count_votes(labels: Sequence[str], samples: Sequence[Answer]) -> LabelAnswer | EngineError:
+def cue_of(prompt: Prompt) -> str:
+    """The words that a prompt ends with, after which it wants the answer: "Verdict:", or "Urteil:"; "" where it ends
+    otherwise."""
+    last = prompt.text.rstrip().rpartition("\n")[2].strip()
+    return last if last.endswith(":") else ""
+
+
+def count_votes(labels: Sequence[str], samples: Sequence[Answer], cue: str = "") -> LabelAnswer | EngineError:
     """What the samples of one question say together; an EngineError where more than a third of them failed, Postponed
-    where some are."""
+    where some are. cue : as of `read_label`"""
     if any(isinstance(sample, Postponed) for sample in samples):
         return Postponed()
     votes: Counter[str] = Counter()
@@ -137,7 +149,7 @@ def count_votes(labels: Sequence[str], samples: Sequence[Answer]) -> LabelAnswer
         if isinstance(sample, Exception):
             failures.append(str(sample))
             continue
-        label = read_label(sample, labels)
+        label = read_label(sample, labels, cue)
         if label is None:
             failures.append(_why_no_label(sample, labels))
         else:
@@ -150,16 +162,21 @@ def count_votes(labels: Sequence[str], samples: Sequence[Answer]) -> LabelAnswer
     return LabelAnswer(log_probs, n_samples=votes.total())
 
 
-def read_label(sample: Answer, labels: Sequence[str]) -> str | None:
+def read_label(sample: Answer, labels: Sequence[str], cue: str = "") -> str | None:
     """The label that an answer in words ends in: its last line that is not empty, whole but for what surrounds it
     ("**Better**.", "Verdict: Better"), in capitals or not; or the one value of a JSON object. None where that is no
-    label, more than one, or the answer was cut or refused."""
+    label, more than one, or the answer was cut or refused.
+
+    cue : words that the answer may repeat before its label: those that the prompt ends with
+    """
     if not isinstance(sample, Generation) or sample.finish_reason != "stop":
         return None
     lines = [line for line in sample.text.splitlines() if line.strip()]
     last = _value_of_json(sample.text) or (lines[-1] if lines else "")
     said = last.strip(_AROUND_LABEL)
     said = _BEFORE_LABEL.sub("", said, count=1).strip(_AROUND_LABEL).casefold()
+    if cue:
+        said = said.removeprefix(cue.casefold()).strip(_AROUND_LABEL)
     fitting = [label for label in labels if label.strip().casefold() == said]
     return fitting[0] if len(fitting) == 1 else None
 

@@ -33,7 +33,7 @@ from ..engine import (
 )
 from ..errors import EngineError, Postponed, unusable
 from ..signature import Signature
-from ..types import BoolArray, Context, FloatArray, IntArray, Usage
+from ..types import BoolArray, Context, FloatArray, IntArray, Task, Usage
 from .failures import bounded, unanswered, why_contradictory, why_unreported
 from .rewards import Rewards
 from .templates import Templates
@@ -46,7 +46,15 @@ PROTOCOLS: Mapping[ProtocolName, tuple[str, ...]] = {
     "yes_no_two_sided": ("Yes", "No"),
     "choose": ("A", "B"),
 }
-"""Protocol -> the labels that the judge is asked for."""
+"""Protocol -> the labels that the judge is asked for, of a task in English."""
+
+
+def labels_of(protocol: ProtocolName, task: Task) -> tuple[str, ...]:
+    """The labels that the judge is asked for, in the order of PROTOCOLS and the words of the task."""
+    if protocol == "choose":
+        return PROTOCOLS[protocol]
+    return tuple(task.labels if protocol == "compare" else task.yes_no)
+
 
 OrdersMean = Literal["log-odds", "probabilities"]
 """What the mean of both orders is taken of (`both_in_one`): the same for a whole run, whose signature says it."""
@@ -188,9 +196,9 @@ def _sign(
     """tau : how rewards become preferences (rewards.py); "" for judges that are asked for labels"""
     template = "likelihood" if tau else asking.template
     return Signature.of(synthscore=__version__, **dict(judge.parts)).with_(
-        template=f"{templates.name}/{template}@{templates.hash(template)}",
+        **templates.signature_parts(template),
         protocol=asking.protocol,
-        labels=",".join(PROTOCOLS[asking.protocol]),
+        labels=",".join(labels_of(asking.protocol, templates.task)),
         orders=orders,
         **({"tau": tau} if tau else {}),
         **parts,
@@ -285,7 +293,7 @@ class Inquiry:
         """Asks all first questions about these pairs, then all second ones, and keeps the answers."""
         protocol = self.asking.protocol
         n_sides = self.asking.n_sides
-        labels = PROTOCOLS[protocol]
+        labels = labels_of(protocol, self.templates.task)
         asked = list(zip(pair.tolist(), swapped.tolist(), strict=True))
         questions = [(index, turned, bool(side)) for side in range(n_sides) for index, turned in asked]
         if self._rewards:
@@ -305,7 +313,8 @@ class Inquiry:
 
     def _read(self, answers: Answers, swapped: BoolArray) -> _Reading:
         """swapped : bool, shape (n_orders, n_pairs): where the question was about the reference"""
-        asking, labels = self.asking, PROTOCOLS[self.asking.protocol]
+        asking = self.asking
+        labels = labels_of(asking.protocol, self.templates.task)
         found = stacked(labels, answers, capabilities_of(self.engine).reports_mass)
         n_orders, n_pairs = swapped.shape
         shape = (n_orders * asking.n_sides, n_pairs, len(labels))

@@ -1,7 +1,8 @@
-"""What prompts/ holds: task.toml -> Task, and Task + texts -> Prompt. A user's own task is a folder with a task.toml,
-maybe with templates.
+"""What prompts/ holds: the package's tasks, and Task + texts -> Prompt. A user's own task is a folder with a task.toml,
+maybe with templates (task_files.py).
 
-Templates are Jinja, sandboxed and strict: an undefined name is an error, never empty.
+Templates are Jinja, sandboxed and strict: an undefined name is an error, never empty. They may be a stranger's, and
+then can waste time and memory, but run no code and open no file.
 
 A text from outside goes into a template as a value, once; it is never a template itself. A template set is a folder
 of files: `extreme` and `between` write a ladder; `compare` (better / worse / similar), `yes_no`, `choose` (A / B),
@@ -20,21 +21,20 @@ from copy import copy
 from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from ..engine import Prompt
-from ..errors import TaskError, TemplateError
+from ..errors import InputError, TaskError, TemplateError
 from ..io.fields import shorten
-from ..resources import read_toml, resource
+from ..resources import resource
+from ..signature import text_hash
 from ..types import Attribute, Context, Task
+from .task_files import TASK_FILE, parse_task, read_task_folder, task_hash
 
 PROMPTS = resource("prompts")
 TEMPLATE_SETS = ("default", "paper")
-_REQUIRED = ("name", "context_noun", "text_noun", "texts_noun", "length")
-_OPTIONAL = ("facts_noun", "paper_context", "max_new_tokens", "words")
 
 
 def task_names() -> list[str]:
@@ -42,85 +42,91 @@ def task_names() -> list[str]:
     return list(_built_in_tasks())
 
 
-def load_task(name: str | Path) -> Task:
+def load_task(name: str | os.PathLike[str]) -> Task:
     """A built-in task by name, or a user's own by the path of its folder.
 
     raises : TaskError for a name that is neither, a task.toml that does not parse, or a key that is missing or unknown.
     """
     if built_in := _built_in_tasks().get(str(name)):
         return built_in
-    folder = Path(name)
-    file = folder / "task.toml"
-    if not os.path.isfile(file):  # also of a name that is longer than any file's
+    if not is_task(name):
         raise TaskError(
-            f"no task {str(name)!r}: it is neither one of {', '.join(task_names())} nor a folder with a task.toml",
+            f"no task {str(name)!r}: it is neither one of {', '.join(task_names())} nor a folder with a task.toml. "
+            "Name the folder of a task of your own: --task FOLDER",
             task=str(name),
         )
-    return _read_task(file, str(folder.resolve()))
+    return read_task_folder(Path(name))
+
+
+def is_task(name: str | os.PathLike[str]) -> bool:
+    """Whether `load_task` finds one of this name, or in this folder."""
+    return str(name) in _built_in_tasks() or os.path.isfile(Path(name) / TASK_FILE)
 
 
 @cache
 def _built_in_tasks() -> dict[str, Task]:
-    return {file.parent.name: _read_task(file) for file in sorted(PROMPTS.glob("*/task.toml"))}
+    files = sorted(PROMPTS.glob(f"*/{TASK_FILE}"))
+    return {file.parent.name: parse_task(file.read_text(encoding="utf-8"), file) for file in files}
 
 
-def _read_task(file: Path, folder: str = "") -> Task:
-    """folder : where a user's own task keeps its templates"""
-    try:
-        table = read_toml(file)
-    except ValueError as error:
-        raise TaskError(f"{file} does not parse as TOML: {error}") from error
-    attributes = table.pop("attributes", None)
-    if not isinstance(attributes, dict):
-        raise TaskError(f"{file}: expected at least one [attributes.NAME] table")
-    _check_keys(table, _REQUIRED, _OPTIONAL, str(file))
-    made = {}
-    for name, fields in attributes.items():
-        _check_keys(fields, ("description", "more", "better", "worse"), (), f"{file} [attributes.{name}]")
-        made[name] = Attribute(name=name, **fields)
-    return Task(attributes=made, folder=folder, **table)
-
-
-def _check_keys(table: Any, required: tuple[str, ...], optional: tuple[str, ...], where: str) -> None:
-    if not isinstance(table, dict):
-        raise TaskError(f"{where}: expected a table, got {table!r}")
-    missing = [key for key in required if key not in table]
-    unknown = [key for key in table if key not in required + optional]
-    if missing or unknown:
-        raise TaskError(
-            f"{where}: missing {missing}, unknown {unknown}. It must have {', '.join(required)}"
-            + (f" and may have {', '.join(optional)}" if optional else "")
-        )
+def is_built_in(task: Task) -> bool:
+    """Whether it asks as the package's task of its name does."""
+    return _built_in_tasks().get(task.name) == task
 
 
 class Templates:
     """The prompts of one task.
 
     templates : "default", "paper", or the path of a folder with own templates. In such a folder, FOLDER/<task>/ is
-        looked at before FOLDER itself; nothing is taken from another set in place of a template that is missing.
+        looked at before FOLDER itself; nothing is taken from another set in place of a template that is missing. The
+        task's own templates stand in for those of the two sets.
+    raises : TemplateError where there is no such set; InputError where a task that came with references asks in other
+        words than the folder
 
-    Every template sees `task`, `attribute`, `context` and `facts`; `compare` and `yes_no` see `target` (the text that
-    is asked about) and `reference`; `choose` sees `first` and `second`; `between` sees `worse` and `better`; `extreme`
-    sees `extreme` ("best" or "worst"); both see `again`, the kind of fault for which a text is asked for again, or "";
-    `yes_no` sees `prediction`; `rate` sees `text`, `low` and `high`; `place` sees `text`, `n`, `how` and `rungs`;
-    `paraphrase` sees `given`; `boolean` sees `text`, `noun`, `source`, `knowledge` and `reference`. The papers' names
-    (article, col_title, ...) hold the same values. A template may set `prefill`: how the answer starts; and `shared`:
-    what it begins with and shares with other texts of the context.
+    Every template sees `task`, `attribute`, `context` and `facts`, and the task's answers `labels` and `yes_no`;
+    `compare` and `yes_no` see `target` (the text that is asked about) and `reference`; `choose` sees `first` and
+    `second`; `between` sees `worse` and `better`; `extreme` sees `extreme` ("best" or "worst"); both see `again`, the
+    kind of fault for which a text is asked for again, or ""; `yes_no` sees `prediction`; `rate` sees `text`, `low` and
+    `high`; `place` sees `text`, `n`, `how` and `rungs`; `paraphrase` sees `given`; `boolean` sees `text`, `noun`,
+    `source`, `knowledge` and `reference`. The papers' names (article, col_title, ...) hold the same values.
+    A template may set `prefill`: how the answer starts; and `shared`: what it begins with and shares with other texts
+    of the context.
     """
 
     def __init__(self, task: Task, templates: str | Path = "default") -> None:
         self.task = task
         self.name = str(templates)
         self._folders = _folders(task, templates)
+        self._own = task.templates if self.name in TEMPLATE_SETS else {}
         self._checked: set[str] = set()
+        own = jinja2.DictLoader({f"{name}.jinja": source for name, source in self._own.items()})
         self._environment = ImmutableSandboxedEnvironment(
-            loader=jinja2.FileSystemLoader(self._folders),
+            loader=jinja2.ChoiceLoader([own, jinja2.FileSystemLoader(self._folders)]),
             undefined=jinja2.StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
             autoescape=False,  # prompts are plain text, not markup
             auto_reload=False,  # or each prompt looks whether the file has changed
         )
+        if self.name not in TEMPLATE_SETS and task.carried_by:
+            self._require_words_of(task)
+
+    def _require_words_of(self, task: Task) -> None:
+        """raises : InputError where the folder has other words for a template that came with the task's references"""
+        for name, theirs in task.templates.items():
+            try:
+                ours = self.source(name)
+            except TemplateError:
+                continue
+            if ours != theirs:
+                raise InputError(
+                    f"the task {task.name!r} of {task.carried_by} has a template {name} of its own "
+                    f"({task.folder}, {text_hash(theirs)[:12]}), and {self.name} has another ({text_hash(ours)[:12]}), "
+                    f"expected one. Leave --prompts out, or, to ask in its words, also name the task's folder: "
+                    f"--task {task.folder}",
+                    field="prompts",
+                    value=self.name,
+                )
 
     def extreme(self, context: Context, attribute: Attribute, *, best: bool, again: str = "") -> Prompt:
         """Asks for the best or the worst text for the context. again : the fault of one that was refused"""
@@ -190,6 +196,14 @@ class Templates:
                 digest.update(repr((prompt.text, prompt.prefill)).encode())
         return digest.hexdigest()[:12]
 
+    def signature_parts(self, name: str) -> dict[str, str]:
+        """What a signature says of the words of this template: its set and hash, and the task, where that is not one of
+        the package's."""
+        parts = {"template": f"{self.name}/{name}@{self.hash(name)}"}
+        if not is_built_in(self.task):
+            parts["own_task"] = f"{self.task.name}@{task_hash(self.task)}"
+        return parts
+
     def source(self, name: str) -> str:
         """A template as it was written. raises : TemplateError where there is none"""
         loader = self._environment.loader
@@ -206,10 +220,9 @@ class Templates:
         other = copy(self)
         other._checked = set()
         other.name = f"{self.name}+{label}"
-        own = jinja2.DictLoader({f"{name}.jinja": source})
-        other._environment = self._environment.overlay(
-            loader=jinja2.ChoiceLoader([own, jinja2.FileSystemLoader(self._folders)])
-        )
+        assert self._environment.loader is not None
+        instead = jinja2.DictLoader({f"{name}.jinja": source})
+        other._environment = self._environment.overlay(loader=jinja2.ChoiceLoader([instead, self._environment.loader]))
         return other
 
     @cached_property
@@ -228,6 +241,8 @@ class Templates:
             "attribute": attribute,
             "context": context.text,
             "facts": context.facts,
+            "labels": self.task.labels,
+            "yes_no": self.task.yes_no,
             "col": attribute.name,
             "col_title": attribute.title,
             "col_description": attribute.description,
@@ -243,16 +258,18 @@ class Templates:
             raise self._missing(str(error.name).removesuffix(".jinja")) from error
         except jinja2.UndefinedError as error:
             raise self._wrong(name, f": {error.message}. It may use: {', '.join(sorted(values))}") from error
-        except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
+        except Exception as error:  # a template is code of others, and may raise anything
             raise self._wrong(name, f" failed: {error}") from error
 
     def _wrong(self, name: str, what: str) -> TemplateError:
-        return TemplateError(f"template {self.name}/{name}.jinja (task {self.task.name!r}){what}", template=name)
+        where = self.task.folder if name in self._own else self.name
+        return TemplateError(f"template {where}/{name}.jinja (task {self.task.name!r}){what}", template=name)
 
     def _missing(self, name: str) -> TemplateError:
+        looked_in = [self.task.folder, *self._folders] if self._own else self._folders
         return TemplateError(
             f"template set {self.name!r} has no {name}.jinja for task {self.task.name!r}. Looked in: "
-            f"{', '.join(self._folders)}. Copy one from {PROMPTS / '_shared' / 'default'}",
+            f"{', '.join(looked_in)}. Copy one from {PROMPTS / '_shared' / 'default'}",
             template=name,
         )
 
@@ -289,8 +306,7 @@ def _pair(target: str, reference: str) -> dict[str, str]:
 
 def _folders(task: Task, templates: str | Path) -> list[str]:
     if str(templates) in TEMPLATE_SETS:
-        roots = [Path(task.folder)] if task.folder else []
-        roots += [PROMPTS / task.name / templates] if not task.folder else []
+        roots = [] if task.folder else [PROMPTS / task.name / templates]
         folders = [*roots, PROMPTS / "_shared" / templates]
     else:
         folders = [Path(templates) / task.name, Path(templates)]

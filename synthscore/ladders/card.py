@@ -16,8 +16,19 @@ from ..types import Ladder, grouped
 from .release import DATA, SPLIT
 
 
-def card_text(ladders: Sequence[Ladder], references_hash: str, *, release: str, licence: str, description: str) -> str:
-    """Markdown with the YAML head that `datasets.load_dataset` and the Hub read. Depends on its arguments alone."""
+def card_text(
+    ladders: Sequence[Ladder],
+    references_hash: str,
+    *,
+    release: str,
+    licence: str,
+    description: str,
+    tasks: Sequence[tuple[str, str]] = (),
+) -> str:
+    """Markdown with the YAML head that `datasets.load_dataset` and the Hub read. Depends on its arguments alone.
+
+    tasks : name and hash of those that come with the ladders
+    """
     import jinja2
 
     environment = jinja2.Environment(
@@ -39,6 +50,7 @@ def card_text(ladders: Sequence[Ladder], references_hash: str, *, release: str, 
         split=SPLIT,
         data=DATA,
         hash=references_hash[:12],
+        tasks=tasks,
         n_ladders=len(ladders),
         n_rungs=sum(ladder.n_rungs for ladder in ladders),
         n_failed=len(failed),

@@ -31,7 +31,8 @@ from ..io.fields import (
 from ..io.files import Source, read_rows
 from ..judging.templates import load_task
 from ..signature import text_hash
-from ..types import Context, Ladder, Rung
+from ..types import Context, Ladder, Rung, Task
+from .references import References
 from .release import Key
 
 WRITER = "person"
@@ -46,15 +47,19 @@ def read_ladders(
     shared: bool = False,
     encoding: str = "utf-8",
     fields: Mapping[str, str] | None = None,
-) -> tuple[list[Ladder], list[SynthscoreError]]:
-    """The ladders that rows or a folder hold, and why rows and ladders are left out.
+) -> tuple[References, list[SynthscoreError]]:
+    """The ladders that rows or a folder hold, with their tasks, and why rows and ladders are left out.
 
-    task, attribute : instead of what the rows say in columns of these names. contexts : of rows without their own
+    task, attribute : instead of what the rows say in columns of these names; a task is a name, or a folder
+    contexts : of rows without their own
     shared : as Ladder's, of all of them
     raises : InputError for a source that cannot be read at all; TaskError for an unknown task or attribute
     """
-    if task and (held := load_task(task)) and attribute:
-        held.attribute(attribute)  # raises
+    tasks: dict[str, Task] = {}
+    if task:
+        tasks[task] = load_task(task)
+        if attribute:
+            tasks[task].attribute(attribute)  # raises
     known = {context.id: context for context in contexts}
     texts: dict[Key, dict[int, str]] = defaultdict(dict)
     left_out: list[SynthscoreError] = []
@@ -71,9 +76,11 @@ def read_ladders(
             for name, given in (("task", task), ("attribute", attribute)):
                 if not given:
                     require_column(row, name, f"Say it with --{name} NAME, or in such a column")
-            named = [task or read_id(row, "task"), attribute or read_id(row, "attribute")]
+            of_task, rising = task or read_id(row, "task"), attribute or read_id(row, "attribute")
             context_id, found = _texts(row)
-            key = (load_task(named[0]).name, context_id, named[1])
+            if of_task not in tasks:
+                tasks[of_task] = load_task(of_task)
+            key = (tasks[of_task].name, context_id, rising)
             if row.has("context") or (row.has("text") and "level" not in row.values):
                 add_context(known, row)
             if double := texts[key].keys() & found:
@@ -82,19 +89,21 @@ def read_ladders(
             texts[key] |= found
         except (InputError, TaskError) as error:
             left_out.append(error)
+    by_name = {each.name: each for each in tasks.values()}
     ladders = []
     for key, found in texts.items():
         try:
-            ladders.append(replace(_ladder(key, found, known.get(key[1])), shared=shared))
+            ladder = _ladder(key, found, by_name[key[0]], known.get(key[1]))
+            ladders.append(replace(ladder, shared=shared))
         except (LadderError, TaskError) as error:
             left_out.append(error)
-    return ladders, left_out
+    return References(ladders, str(source), by_name.values()), left_out
 
 
-def _ladder(key: Key, texts: Mapping[int, str], context: Context | None) -> Ladder:
+def _ladder(key: Key, texts: Mapping[int, str], task: Task, context: Context | None) -> Ladder:
     """raises : LadderError, TaskError"""
-    task, context_id, attribute = key
-    load_task(task).attribute(attribute)
+    _, context_id, attribute = key
+    task.attribute(attribute)
     if context is None:
         raise LadderError(
             f"ladder {'/'.join(key)} lacks its context's text, which the judge is shown. Add a column context, or name "
@@ -106,7 +115,7 @@ def _ladder(key: Key, texts: Mapping[int, str], context: Context | None) -> Ladd
     rungs = tuple(
         Rung(level, min(index / last, 1.0), texts[level], provenance=made) for index, level in enumerate(sorted(texts))
     )
-    return Ladder(context_id, task, attribute, rungs, context)
+    return Ladder(context_id, task.name, attribute, rungs, context)
 
 
 def _texts(row: Row) -> tuple[str, dict[int, str]]:

@@ -1,11 +1,13 @@
 """Ladders to a released dataset and back: one row a rung, with all that is needed to make it again.
 
-A release is a folder that `datasets.load_dataset` reads too: ladders.parquet, README.md (its card) and manifest.json
-(its hashes). Equal ladders give equal bytes: no clock, a fixed order of rows. Knows nothing of models or scoring.
+A release is a folder that `datasets.load_dataset` reads too: ladders.parquet, README.md (its card), manifest.json (its
+hashes), and of each task that is not the package's tasks/NAME/task.toml. Equal ladders give equal bytes: no clock, a
+fixed order of rows. Knows nothing of models or scoring.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -18,13 +20,15 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from ..errors import LadderError, ReferencesError, require_kind
+from ..errors import InputError, LadderError, ReferencesError, require_kind
 from ..io.fields import shorten
 from ..io.write import replacing, write_whole
-from ..judging.templates import load_task
+from ..judging.task_files import task_hash
+from ..judging.templates import is_built_in, is_task, load_task
 from ..signature import text_hash, texts_hash
-from ..types import Ladder, context_key, grouped
+from ..types import Ladder, Task, context_key, grouped
 from .card import card_text
+from .carried import read_tasks, task_folder, write_tasks
 from .release import DATA, FORMAT, Key, ladder_rows, write_table
 from .tables import (
     ClosedLadder,
@@ -42,6 +46,7 @@ from .tables import (
 )
 
 CARD = "README.md"
+_LOG = logging.getLogger(__name__)
 
 
 class References:
@@ -51,10 +56,13 @@ class References:
     holds an index, which has no texts.
 
     source : where they came from
+    tasks : that the ladders are of; those that are not the package's are carried along (`carried_tasks`)
     raises : ReferencesError for two ladders of one task, context and attribute
     """
 
-    def __init__(self, ladders: Iterable[Ladder | ClosedLadder] = (), source: str = "memory") -> None:
+    def __init__(
+        self, ladders: Iterable[Ladder | ClosedLadder] = (), source: str = "memory", tasks: Iterable[Task] = ()
+    ) -> None:
         self.source = source
         self._index: dict[Key, Ladder | ClosedLadder] = {}
         for ladder in sorted(ladders, key=key_of):
@@ -66,6 +74,9 @@ class References:
                     source=source,
                 )
             self._index[key] = ladder
+        self.carried_tasks: dict[str, Task] = {
+            task.name: task for task in tasks if task.name in self.tasks and not is_built_in(task)
+        }
         self._by_hash: dict[tuple[str, str], list[tuple[str, Key]]] = {}  # of `foreign`, once they are asked for
 
     def __len__(self) -> int:
@@ -85,7 +96,7 @@ class References:
         return f"References({self.source!r}, {len(self)} ladders{': ' * bool(counts)}{counts})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return References, (self.ladders, self.source)
+        return References, (self.ladders, self.source, tuple(self.carried_tasks.values()))
 
     @property
     def ladders(self) -> tuple[Ladder, ...]:
@@ -198,7 +209,7 @@ class References:
             for (task, name, attribute), ladder in self._index.items()
             if (task, attribute) in questions
         )
-        return References(ladders, self.source)
+        return self._of_these(ladders)
 
     def shared(self, task: str, attribute: str) -> Ladder | None:
         """The ladder that texts of all contexts are compared with; None where texts have ladders of their own.
@@ -223,7 +234,7 @@ class References:
     def compared(self, task: str, attribute: str) -> References:
         """The ladders that texts are compared with: the shared one, or all. raises : as `shared`"""
         shared = self.shared(task, attribute)
-        return self.filter(task=task, attribute=attribute) if shared is None else References([shared], self.source)
+        return self.filter(task=task, attribute=attribute) if shared is None else self._of_these([shared])
 
     @cached_property
     def _shared_keys(self) -> dict[tuple[str, str], list[Key]]:
@@ -281,13 +292,19 @@ class References:
             for key, ladder in self._index.items()
             if all(want in (None, name) for want, name in zip(wanted, key, strict=True))
         )
-        return References(chosen, self.source)
+        return self._of_these(chosen)
+
+    def _of_these(self, ladders: Iterable[Ladder | ClosedLadder]) -> References:
+        return References(ladders, self.source, self.carried_tasks.values())
 
     def select(
         self, *, task: str | None = None, attribute: str | None = None, context_id: str | None = None
     ) -> References:
-        """As `filter`; task may be a folder with a task.toml. raises : LadderError where there are none"""
-        named = load_task(task).name if task else None
+        """As `filter`; task may be a folder with a task.toml.
+
+        raises : LadderError where there are none; as `find_task`
+        """
+        named = self.find_task(task).name if task else None
         chosen = self.filter(task=named, attribute=attribute, context_id=context_id)
         if len(chosen):
             return chosen
@@ -297,6 +314,35 @@ class References:
             f"{self.source} holds no ladder of {names}. It has the tasks {', '.join(self.tasks)}, the attributes "
             f"{', '.join(self.attributes)}, and the contexts {shorten(list(self.context_ids))}"
         )
+
+    def find_task(self, name: str | os.PathLike[str]) -> Task:
+        """The task of this name, or of the folder with a task.toml: what is here, or else what the ladders carry.
+
+        raises : TaskError where there is none; InputError where what is here asks in other words than what they carry
+        """
+        carried = self.carried_tasks.get(str(name))
+        if carried is not None and not is_task(name):
+            return self._carried(carried)
+        task = load_task(name)
+        if carried is not None and task.name != carried.name:  # a folder that happens to be called so
+            return self._carried(carried)
+        carried = self.carried_tasks.get(task.name)
+        if carried is None or carried == task:
+            return task
+        theirs, ours = carried.folder or self.source, task.folder or "that of synthscore"
+        raise InputError(
+            f"there are two tasks {task.name!r}: {theirs} ({task_hash(carried)}), which the ladders of {self.source} "
+            f"came with, and {ours} ({task_hash(task)}), expected one: scores in the words of one are not scores in "
+            f"those of the other. To ask as the ladders came: --task {theirs}. To ask as the other does, bring the "
+            "ladders in with it: synthscore references import, or generate",
+            field="task",
+            value=str(name),
+        )
+
+    def _carried(self, task: Task) -> Task:
+        named = f", with the templates {', '.join(sorted(task.templates))}" if task.templates else ""
+        _LOG.info("task %s (%s%s): as the ladders of %s came with it", task.name, task_hash(task), named, self.source)
+        return task
 
     def n_differing(self, ladders: Iterable[Ladder]) -> int:
         """How many of these stand here with other texts, for the same task, context and attribute."""
@@ -321,6 +367,7 @@ class References:
         name = str(Path(source)) if revision is None else f"{source}@{revision}"
         paths = find_files(source, revision)
         index: dict[Key, ClosedLadder] = {}
+        tasks: dict[str, Task] = {}
         for path in paths:
             release = name if len(paths) == 1 else str(path.parent)
             is_signed = check_manifest(path, release)
@@ -330,7 +377,14 @@ class References:
                 first = index.setdefault(key_of(ladder), ladder)
                 if first is not ladder:
                     _require_equal(first, ladder)
-        return cls(index.values(), name)
+            for task in read_tasks(path, release):
+                if (other := tasks.setdefault(task.name, task)) != task:
+                    message = (
+                        f"{other.folder} ({task_hash(other)}) and {task.folder} ({task_hash(task)}) are two tasks "
+                        f"{task.name!r}, expected one. Load the folders apart"
+                    )
+                    raise ReferencesError(message, source=name)
+        return cls(index.values(), name, tasks.values())
 
     def save(
         self,
@@ -342,12 +396,12 @@ class References:
         overwrite: bool = False,
         merge: bool = False,
     ) -> References:
-        """Write the ladders as a release; returns all that the folder then holds.
+        """Write the ladders as a release, with the tasks that they carry; returns all that the folder then holds.
 
-        overwrite : replace the release that is there. merge : keep its other ladders, replace those with the same task,
-        context and attribute; licence, description and release stay what they were unless given, and where they cannot
-        be read, nothing is saved. A folder that holds anything else is refused either way. Each file appears whole or
-        not at all, the manifest last.
+        overwrite : replace the release that is there. merge : keep its other ladders and tasks, replace ladders with
+        the same task, context and attribute, and tasks of the same name; licence, description and release stay
+        what they were unless given, and where they cannot be read, nothing is saved. A folder that holds anything else
+        is refused either way. Each file appears whole or not at all, the manifest last.
         raises : ReferencesError
         """
         path = Path(folder)
@@ -357,11 +411,15 @@ class References:
             message = f"cannot save ladders in {path}: it holds some already. Pass overwrite=True or merge=True"
             raise ReferencesError(message, source=str(path))
         ladders = {key_of(ladder): ladder for ladder in self}
+        tasks = self.carried_tasks
         if merge and there:
             old = read_about(path)
-            ladders = {key_of(ladder): ladder for ladder in References.load(path)} | ladders
+            loaded = References.load(path)
+            ladders = {key_of(ladder): ladder for ladder in loaded} | ladders
+            tasks = loaded.carried_tasks | tasks
             about = {name: value or old[name] for name, value in about.items()}
-        references = References(ladders.values(), str(path))
+        moved = (replace(task, folder=str(task_folder(path, task)), carried_by=str(path)) for task in tasks.values())
+        references = References(ladders.values(), str(path), moved)
         references._write(path, about)
         return references
 
@@ -370,11 +428,18 @@ class References:
         with replacing(path / DATA) as file:
             write_table(rows, file)
             write_manifest(path, {"format": FORMAT, **about})  # unsigned: a save that is killed can be repeated
-        write_whole(path / CARD, card_text(self.ladders, self.hash, **about).encode())
+            task_hashes = write_tasks(path, self.carried_tasks.values())
+        tasks = [(name, task_hash(task)) for name, task in sorted(self.carried_tasks.items())]
+        write_whole(path / CARD, card_text(self.ladders, self.hash, **about, tasks=tasks).encode())
         n_rows = sum(ladder.n_rungs for ladder in self)
         counts = {"hash": self.hash, "n_ladders": len(self), "n_rows": n_rows}
-        signed = {"sha256": {DATA: file_sha256(path / DATA)}}
+        signed = {"sha256": {DATA: file_sha256(path / DATA), **task_hashes}}
         write_manifest(path, {"format": FORMAT, **about, **counts, **signed})
+
+
+def task_of(ladders: Iterable[Ladder], name: str) -> Task:
+    """The task of ladders, by name or by its folder: as References.find_task, where they are References."""
+    return ladders.find_task(name) if isinstance(ladders, References) else load_task(name)
 
 
 def held_by(folder: str | os.PathLike[str]) -> References:

@@ -15,7 +15,7 @@ from ..signature import text_hash
 from ..types import Ladder
 
 FORMAT = 1
-DATA, MANIFEST = "ladders.parquet", "manifest.json"
+DATA, MANIFEST, TASKS = "ladders.parquet", "manifest.json", "tasks"
 MAKE = "Make ladders with: synthscore generate; of texts of your own: synthscore references import"
 SPLIT = "ladders"  # the one split of the dataset
 N_ROWS = 1024  # of a row group: few enough to read one for a single ladder, enough to be packed well

@@ -24,7 +24,7 @@ from ..io.write import write_whole
 from ..resources import hub_is_reachable
 from ..signature import text_hash
 from ..types import Context, Ladder, Rung
-from .release import DATA, FORMAT, MAKE, MANIFEST, NEEDED, PROVENANCE, Key
+from .release import DATA, FORMAT, MAKE, MANIFEST, NEEDED, PROVENANCE, TASKS, Key
 
 INDEXED = ["task", "context_id", "attribute", "level"]
 MARKS = ("wanted", "shared")
@@ -337,7 +337,7 @@ def holds_ladders(path: Path) -> bool:
     """False for a folder that is not there, or empty, or that a first save was killed in. raises : ReferencesError"""
     entries = path.iterdir() if path.is_dir() else ()
     names = {entry.name for entry in entries if entry.name[0] != "." and entry.suffix != ".partial"}
-    if (path.exists() and not path.is_dir()) or (names - {MANIFEST} and DATA not in names):
+    if (path.exists() and not path.is_dir()) or (names - {MANIFEST, TASKS} and DATA not in names):
         message = f"cannot save ladders in {path}: it is there, and no references folder. Name a new one"
         raise ReferencesError(message, source=str(path))
     return DATA in names

@@ -276,7 +276,9 @@ class Scorer:
 
     def _texts(self, question: Question, items: Sequence[Item]) -> Texts:
         if question not in self._asked_by:
-            task = load_task(self.named_task or question[0])  # the name of a folder is not the task's
+            task = _find_task(
+                self.tools.references, self.named_task or question[0]
+            )  # a folder's name is not the task's
             templates = Templates(task, self.asking.prompts)
             self._asked_by[question] = templates, task.attribute(question[1])
         templates, attribute = self._asked_by[question]
@@ -437,6 +439,10 @@ def make_method(method: str | Method | None, scoring: Scoring) -> Method:
     return method
 
 
+def _find_task(references: References | None, name: str) -> Task:
+    return load_task(name) if references is None else references.find_task(name)
+
+
 def find_questions(
     references: References | None, task: str | None, attributes: Sequence[str] | None
 ) -> dict[str, tuple[str, ...]]:
@@ -451,7 +457,7 @@ def find_questions(
         raise LadderError(f"{references.source} holds no ladders at all. Make some with `synthscore generate`")
     there = dict(references.attributes_by_task)
     if task:
-        name = load_task(task).name
+        name = references.find_task(task).name
         if name not in there:
             raise LadderError(f"{references.source} holds no ladders of task {name!r}, but of: {', '.join(there)}")
         there = {name: there[name]}

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from ..engine import Engine, Generation, Progress, Prompt, Sampling, generate
 from ..errors import EngineError
 from ..io.fields import Item
-from ..judging.templates import Templates, load_task
+from ..judging.templates import Templates
 from ..ladders.references import References
 from ..types import Ladder, Score
 from .ladder import find_ladders
@@ -39,6 +40,7 @@ class Explainer:
         """
         items = [item for part in batch.batches for item in part.items]
         reasons: list[list[str | None]] = [[None] * len(rows) for rows in batch.scored.rows]
+        templates_of = cache(lambda task: Templates(self.references.find_task(task)))
         asked: list[tuple[int, int]] = []
         prompts: list[Prompt] = []
         for index, (item, rows) in enumerate(zip(items, batch.scored.rows, strict=True)):
@@ -47,7 +49,7 @@ class Explainer:
                 attribute = signature.part("attribute")
                 if score.value is None or not task or not attribute:
                     continue
-                prompt = self._prompt(item, score, task, attribute)
+                prompt = self._prompt(item, score, templates_of(task), attribute)
                 if prompt is not None:
                     asked.append((index, place))
                     prompts.append(prompt)
@@ -62,8 +64,7 @@ class Explainer:
             )
         return reasons
 
-    def _prompt(self, item: Item, score: Score, task: str, attribute: str) -> Prompt | None:
-        templates = Templates(load_task(task))
+    def _prompt(self, item: Item, score: Score, templates: Templates, attribute: str) -> Prompt | None:
         texts = Texts(templates=templates, attribute=templates.task.attribute(attribute), items=[item])
         (chosen,) = find_ladders(texts, self.references)
         if isinstance(chosen, str) or score.value is None:

@@ -168,7 +168,7 @@ def test_a_reader_that_leaves_early_is_no_traceback(references):
 
 
 def test_an_error_is_one_paragraph_and_debug_shows_where_it_came_from(capsys, references):
-    argv = ["score", "nowhere.jsonl", "--references", "ladders"]
+    argv = ["score", "nowhere.jsonl", "--references", "ladders", "--model", "nano"]
     assert main(argv) == ERROR
     error = capsys.readouterr().err
     assert error.startswith("InputError: cannot read nowhere.jsonl")

@@ -98,12 +98,13 @@ def test_what_the_store_holds_is_not_to_be_asked(engine, references, capsys):
 
 def test_before_many_questions_it_is_said_what_they_take(engine, references, capsys):
     write("targets.jsonl", *(target("c1", k, id=str(k)) for k in range(201)))
-    score("-o", "scores.jsonl")
+    score("-o", "scores.jsonl", "--model", "nano")
     said = "1 005 questions, of which 1 005 are to be asked: about "
     assert capsys.readouterr().err.startswith(said)
     score("-o", "scores.jsonl", "--quiet", "--store", "none")
     assert "questions" not in capsys.readouterr().err
-    assert main(["filter", "targets.jsonl", "--references", "ladders", "--min-score", "3", "-o", "f.jsonl"]) == 0
+    argv = ["filter", "targets.jsonl", "--references", "ladders", "--min-score", "3", "-o", "f.jsonl"]
+    assert main([*argv, "--model", "nano"]) == 0
     assert capsys.readouterr().err.startswith("1 005 questions, of which 0 are to be asked\n")
 
 
@@ -112,5 +113,6 @@ def test_evaluate_says_what_all_methods_and_attributes_take(engine, references, 
         target("c1", k, id=str(k), context=CONTEXTS["c1"], human={"coherence": k, "fluency": -k}) for k in range(300)
     ]
     write("ratings.jsonl", *rows)
-    main(["evaluate", "--human", "ratings.jsonl", "--task", "summarization", "--methods", "g-eval,direct"])
+    argv = ["evaluate", "--human", "ratings.jsonl", "--task", "summarization", "--methods", "g-eval,direct"]
+    main([*argv, "--model", "nano"])
     assert capsys.readouterr().err.startswith("600 questions (1 200 with equal ones), of which 600 are to be asked")

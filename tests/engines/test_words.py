@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from synthscore.engine import Capabilities, Generation, LabelAnswer, Prompt, Question, capabilities_of, label_log_probs
-from synthscore.engines.words import LONG, SHORT, InWords, count_votes, read_label, sample_seed
+from synthscore.engines.words import LONG, SHORT, InWords, count_votes, cue_of, read_label, sample_seed
 from synthscore.errors import EngineError, InputError
 from synthscore.judging.asking import Asking, Pair, ask
 from synthscore.judging.templates import Templates, load_task
@@ -184,3 +184,24 @@ def test_no_votes_are_refused():
 def test_capabilities_are_those_of_a_judge_in_words():
     assert capabilities_of(InWords(Speaker())) == Capabilities(answers="words")
     assert Signature.parse(str(InWords(Speaker()).signature)).part("votes") == "1"
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("Urteil: Besser", "Besser"),
+        ("Ich lese.\n**Urteil:** schlechter.", "Schlechter"),
+        ("Verdict: Gleich", "Gleich"),  # what models say out of habit
+        ("Text 1: Besser", None),
+        ("Urteil: Text 1 ist besser", None),
+    ],
+)
+def test_an_answer_may_repeat_the_words_that_the_prompt_ends_with(text, label):
+    cue = cue_of(Prompt("Welcher Text ist besser?\n\nUrteil:\n"))
+    assert cue == "Urteil:"
+    labels = ("Besser", "Schlechter", "Gleich")
+    assert read_label(said(text), labels, cue) == label
+
+
+def test_a_prompt_that_ends_otherwise_has_no_cue():
+    assert [cue_of(Prompt(text)) for text in ("Better or worse?", "", "1:\n\nsaid")] == [""] * 3

@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synthscore.errors import TaskError, TemplateError
+from synthscore.judging.asking import PROTOCOLS, labels_of
+from synthscore.judging.task_files import task_hash
 from synthscore.judging.templates import TEMPLATE_SETS, Templates, load_task, task_names
 from synthscore.resources import resource
 from synthscore.types import Context
@@ -230,6 +232,39 @@ def test_a_task_of_ones_own_is_a_folder(tmp_path):
     clarity = templates.task.attribute("clarity")
     assert "recipe 2 clearer than recipe 1" in templates.compare(ARTICLE, clarity, target="t", reference="r").text
     assert templates.choose(ARTICLE, clarity, first="f", second="s").text == "f|s"
+
+
+@pytest.mark.parametrize("templates", TEMPLATE_SETS)
+def test_a_prompt_asks_for_the_answers_of_its_task(tmp_path, templates):
+    (tmp_path / "task.toml").write_text(f'labels = ["Plus", "Moins", "Pareil"]\nyes_no = ["Oui", "Non"]\n{TOML}')
+    asked = Templates(load_task(tmp_path), templates)
+    clarity = asked.task.attribute("clarity")
+    compared = asked.compare(ARTICLE, clarity, target="t", reference="r").text
+    agreed = asked.yes_no(ARTICLE, clarity, target="t", reference="r").text
+    assert all(label in compared for label in ("Plus", "Moins", "Pareil"))
+    assert all(label in agreed for label in ("Oui", "Non"))
+    assert not {"Better", "Worse", "Similar", "Yes"} & set(re.findall(r"\w+", compared + agreed))
+    labels = {protocol: labels_of(protocol, asked.task) for protocol in PROTOCOLS}
+    assert labels == {
+        "compare": ("Plus", "Moins", "Pareil"),
+        "yes_no": ("Oui", "Non"),
+        "yes_no_two_sided": ("Oui", "Non"),
+        "choose": ("A", "B"),
+    }
+
+
+def test_the_labels_of_a_task_in_english_are_those_of_the_protocols():
+    assert {name: labels_of(name, load_task("story")) for name in PROTOCOLS} == PROTOCOLS
+
+
+def test_a_signature_names_a_task_that_is_not_the_packages_and_no_other(tmp_path):
+    (tmp_path / "task.toml").write_text(TOML)
+    own = load_task(tmp_path)
+    assert Templates(own).signature_parts("compare") == {
+        "template": f"default/compare@{Templates(own).hash('compare')}",
+        "own_task": f"recipe@{task_hash(own)}",
+    }
+    assert list(Templates(load_task("story")).signature_parts("compare")) == ["template"]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import pytest
 
 from papers.methods.prompt_scoring import first_number
+from synthscore.engine import Sampling
 from synthscore.errors import EngineError
 from synthscore.evaluation.methods import MethodError, Tools, method
 from synthscore.judging.asking import Asking
@@ -55,16 +56,42 @@ def test_prompt_scoring_reads_what_is_written_greedily_and_nothing_is_made_of_th
     assert "from 1 (lowest) to 10 (highest)" in engine.written[0].text
 
 
+class Watched(FakeEngine):
+    """Notes the questions."""
+
+    def answer_alike(self, questions, progress):
+        self.questions = list(questions)
+        return super().answer_alike(questions, progress)
+
+
+def watched(spec, **options):
+    """What is asked, and the scores."""
+    engine = Watched(writer=lambda prompt, seed: str(1 + seed % 10))
+    found = scores(spec, engine=engine, **options)
+    return engine.questions, found
+
+
 def test_what_is_written_is_short_and_not_drawn():
-    seen = []
+    questions, found = watched("prompt-scoring")
+    assert {(each.sampling.temperature, each.sampling.max_new_tokens) for each in questions} == {(0.0, 10)}
+    assert {each.seed for each in questions} == {0}
+    assert str(found.signature).endswith("|scoring:text")
 
-    class Watched(FakeEngine):
-        def answer_alike(self, questions, progress):
-            seen.append(questions[0].sampling)
-            return super().answer_alike(questions, progress)
 
-    scores("prompt-scoring", engine=Watched(writer=lambda prompt, seed: "5"))
-    assert [(sampling.temperature, sampling.max_new_tokens) for sampling in seen] == [(0.0, 10)]
+def test_the_papers_own_settings_are_options_and_draw_from_all_tokens():
+    questions, found = watched("prompt-scoring:temperature=1,max_new_tokens=5")
+    assert {each.sampling for each in questions} == {Sampling(5, 1.0, top_p=1.0)}
+    assert str(found.signature).endswith("|scoring:text,temperature=1,seed=0,max_new_tokens=5")
+    assert str(watched("prompt-scoring:max_new_tokens=5")[1].signature).endswith("|scoring:text,max_new_tokens=5")
+
+
+def test_what_is_drawn_for_a_text_depends_on_the_seed_and_its_ids_and_not_on_the_other_texts():
+    two, one = rated({"c1": (1.0, 2.0), "c2": (3.0, 4.0)}), rated({"c2": (3.0, 4.0)})
+    drawn = {seed: watched(f"prompt-scoring:temperature=1,seed={seed}", ratings=two) for seed in (0, 1)}
+    assert len({each.seed for questions, _ in drawn.values() for each in questions}) == 8
+    alone, found = watched("prompt-scoring:temperature=1", ratings=one)
+    assert [each.seed for each in alone] == [each.seed for each in drawn[0][0]][2:]
+    assert found.values.tolist() == drawn[0][1].values.tolist()[2:]
 
 
 def test_prompt_scoring_takes_probabilities_only_when_told_to():
@@ -89,7 +116,23 @@ def test_the_papers_prompts_are_templates_of_the_paper_set():
     assert "the more coherent it is, the higher" in seen["rate_s2"]
 
 
-@pytest.mark.parametrize("option", ["min_mass=0.1", "samples=2", "seed=1"])
+@pytest.mark.parametrize("option", ["min_mass=0.1", "samples=2"])
 def test_options_of_probabilities_are_refused_where_none_is_read(option):
     with pytest.raises(MethodError, match="nothing with score_mode=text"):
         method(f"prompt-scoring:{option}")
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ("seed=1", "seed=1 does nothing where nothing is drawn. Say temperature=T"),
+        ("seed=1,temperature=0", "seed=1 does nothing where nothing is drawn"),
+        ("temperature=1,score_mode=argmax", "temperature and max_new_tokens do nothing with score_mode=argmax"),
+        ("max_new_tokens=10,score_mode=expectation", "temperature and max_new_tokens do nothing"),
+        ("temperature=-1", "temperature is '-1', expected a number of 0 or more"),
+        ("max_new_tokens=0", "max_new_tokens is '0', expected a whole number of 1 or more"),
+    ],
+)
+def test_options_that_do_nothing_are_refused(options, why):
+    with pytest.raises(MethodError, match=why):
+        method(f"prompt-scoring:{options}")

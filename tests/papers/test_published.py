@@ -10,11 +10,13 @@ from papers.benchmarks import BENCHMARKS
 from papers.published import Published, _table, published, table_ids
 from synthscore.errors import InputError
 from synthscore.evaluation.methods import method
+from synthscore.judging.templates import Templates, load_task
+from synthscore.types import Context
 
 SIZES = {  # rows, columns
-    "ds1": (13, 13), "ds2": (11, 1), "ds3": (8, 3), "ds5": (4, 4), "ds6": (4, 4),
+    "ds1": (13, 13), "ds2": (11, 1), "ds3": (8, 3), "ds4": (15, 5), "ds5": (4, 4), "ds6": (4, 4),
     "ca1": (27, 4), "ca2": (9, 2), "ca3": (16, 4), "ca4": (16, 3), "ca5": (8, 4), "ca6": (8, 11), "ca7": (8, 4),
-    "ca8": (2, 7), "ca9": (8, 12),
+    "ca8": (2, 7), "ca9": (8, 12), "ca10": (8, 12), "ca11": (2, 4),
     "poe1": (10, 5), "poe2": (5, 5), "poe3": (12, 8), "poe5": (10, 6), "poe6": (10, 6), "poe7": (10, 6),
     "poe8": (10, 6), "poe9": (6, 7),
 }  # fmt: skip
@@ -84,7 +86,7 @@ def test_figures_are_possible_values_of_what_they_measure(table):
     assert all(sd is None or 0 <= sd < 3 for row in of.rows for sd in row.sd)
 
 
-@pytest.mark.parametrize("table", ["ds1", "ca6"])
+@pytest.mark.parametrize("table", ["ds1", "ds4", "ca6"])
 def test_printed_averages_are_those_of_the_printed_columns(table):
     of = published(table)
     values = figures(of)
@@ -97,7 +99,7 @@ def test_printed_averages_are_those_of_the_printed_columns(table):
         rounding = 10.0 ** -of.asks["decimals"]  # half a digit of the columns', half a digit of the average's
         np.testing.assert_array_less(np.abs(means - values[:, place])[~np.isnan(means)], rounding + 1e-9)
         checked += (~np.isnan(means)).sum()
-    assert checked == {"ds1": 13 + 12 + 11, "ca6": 8}[table]
+    assert checked == {"ds1": 13 + 12 + 11, "ds4": 14, "ca6": 8}[table]
 
 
 @pytest.mark.parametrize("table", ["ds5", "ds6"])
@@ -131,6 +133,8 @@ def test_nothing_varies_where_all_calls_are_made(table):
         ("ca7", "FlanT5-3B/As asked", [68.6, 82.0, 68.2, 67.2]),
         ("ca7", "FlanT5-3B/Debiased", [69.8, 82.1, 68.8, 67.8]),
         ("ca8", "FlanT5-3B/Final", [84.0, 88.3, 90.7, 93.7, 95.5, 98.0, 100]),
+        ("ca10", "FlanT5-3B/As asked", [68.6, 82.0, 68.2, 67.2]),
+        ("ca11", "FlanT5-3B/Win-loss", [51.4, 46.4, 31.9, 45.0]),
         ("ca9", "FlanT5-3B/Prompt 1", [0.37, 0.46, 0.41, 0.42]),
         ("ca9", "FlanT5-3B/Prompt 2", [0.43, 0.47, 0.42, 0.44]),
         ("poe5", "FlanT5-3B/48", [34.1, 36.6, 34.9, 38.4, 42.6, 42.4]),
@@ -159,6 +163,8 @@ def test_every_row_stands_in_the_text_of_its_paper_in_this_order(table):
     for row in published(table).rows:
         pairs = zip(row.values, row.sd, strict=True)
         wanted = [number for pair in pairs for number in pair if number is not None]
+        if not wanted:  # a row of dashes
+            continue
         start = 1 + next(
             place
             for place, line in enumerate(numbers)
@@ -201,6 +207,65 @@ def test_the_two_tables_of_first_positions_differ_by_as_much_as_their_notes_say(
     short, long = figures(published("ca5")), figures(published("ca9"))[:, :4]
     assert np.abs(short - long).max() == pytest.approx(0.07)
     assert "0.07" in notes("ca9", "Llama2-chat-13B/Prompt 2", "summeval/CON")[0]
+
+
+def test_the_accuracies_of_the_short_table_are_those_of_the_long_one():
+    short, long = published("ca7"), published("ca10")
+    np.testing.assert_array_equal(figures(short), figures(long)[:, :4])
+    assert [row.ask for row in short.rows] == [row.ask for row in long.rows]
+    assert "means Table 7" in " ".join(note.text for note in long.notes)
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "slip"),
+    [
+        ("Llama-3-8B/Ours", "topicalchat/NAT", "word for word Table 15"),
+        ("Mistral-v0.1-7B/Ours", "hanna/SUR", "announces a news article"),
+        ("Llama-3-8B/Ours", "summeval/COH", "example summary"),
+    ],
+)
+def test_slips_in_the_papers_prompts_stand_beside_what_was_asked_with_them(row, column, slip):
+    assert any(slip in note for note in notes("ds1", row, column))
+    assert not any("prompts" in note for note in notes("ds1", row.replace("Ours", "G-Eval"), column))
+
+
+@pytest.mark.skipif(not PAPERS.is_dir(), reason="the papers' texts are not there")
+def test_the_slips_in_the_papers_prompts_are_there():
+    text = " ".join((PAPERS / TEXTS["ds"]).read_text().split())
+
+    def prompt(number):
+        """The words before a table's caption."""
+        end = re.search(rf"Table {number}: (SummEval|TopicalChat|HANNA) ", text).start()
+        return re.sub(r"[^a-z]+", " ", text[:end].rpartition("Prompt Template.")[2].lower())
+
+    stories = prompt(15)
+    assert prompt(14) == stories
+    assert "conversation" not in stories
+    assert "news article one target summary" in stories
+    assert "story idea" in stories
+    assert "read the target summary and example summary" in prompt(13)
+    assert "summary must be non empty and directly summarize the article" in text.lower().replace("-", " ")
+    assert "story idea" not in prompt(18)
+
+
+@pytest.mark.parametrize(
+    ("task", "attribute", "other_nouns"),
+    [
+        ("story", "surprise", r"article|summar|conversation|respon"),
+        ("dialogue", "engagingness", r"article|summar|story"),
+    ],
+)
+def test_our_prompts_in_the_papers_layout_have_none_of_its_slips(task, attribute, other_nouns):
+    templates = Templates(load_task(task), "paper")
+    context, asked = Context("c", "THE CONTEXT"), templates.task.attribute(attribute)
+    pair = {"target": "THE TARGET", "reference": "THE REFERENCE"}
+    shown = templates.compare(context, asked, **pair).text
+    assert all(words in shown for words in ("THE CONTEXT", "THE TARGET", "THE REFERENCE"))
+    prompts = [templates.extreme(context, asked, best=best).text for best in (True, False)]
+    prompts += [templates.between(context, asked, worse="A", better="B").text, shown]
+    prompts += [templates.yes_no(context, asked, **pair).text]
+    for prompt in prompts:
+        assert not re.search(other_nouns, prompt.replace("Reply with", "").lower()), prompt
 
 
 def test_figures_that_are_missing_from_the_text_are_none_and_noted():

@@ -14,7 +14,7 @@ from papers.layout import Cell
 from papers.measures import Bench, Figure, with_options
 from papers.published import published, table_ids
 from papers.tables import make_table
-from synthscore.errors import InputError
+from synthscore.errors import EngineError, InputError
 from synthscore.evaluation.agreement import agreement
 from synthscore.evaluation.methods import MethodError, Tools, method
 from synthscore.evaluation.ratings import RatedText, Ratings
@@ -126,7 +126,7 @@ def test_every_table_is_made_from_a_model_and_ratings(table):
     of = published(table)
     ratings = {name: made_up(name, 2 if table[:3] in ("ds2", "poe") else N_CONTEXTS) for name in of.benchmarks}
     references = ladders(ratings)
-    papers = [row.ask["judge"] for row in of.rows if "judge" in row.ask and "fixed" not in row.ask]
+    papers = [row.ask["judge"] for row in of.rows if row.ask.get("judge") and "fixed" not in row.ask]
     others = ["ours"] if papers and table != "ds2" else []  # whose 1000 samples of everything take long enough once
     made = make_table(
         table,
@@ -135,7 +135,8 @@ def test_every_table_is_made_from_a_model_and_ratings(table):
         methods={name: spec for name, spec in LOADS_A_MODEL.items() if any(name in row.names for row in of.rows)},
         n_draws=2,
     )
-    assert [line.row.name for line in made.lines if line.row.ask.get("judge") != "ours"] == [r.name for r in of.rows]
+    theirs = [(row.section, row.name) for row in of.rows]
+    assert [key for line in made.lines if (key := (line.row.section, line.row.name)) in theirs] == theirs
     assert [cell.published for line in made.lines for cell in line.cells if cell.published is not None] == [
         value for row in of.rows for value in row.values if value is not None
     ]
@@ -162,9 +163,7 @@ def test_a_table_without_models_and_ratings_shows_what_was_published_and_says_wh
         published=0.43, missing=("no ratings are given of", "hanna")
     )
     assert "Not measured: no ratings are given of summeval, topicalchat, hanna" in made.footnotes
-    assert "Published only, nothing here measures them: GPTScore" in made.footnotes
-    assert "0.43 f" not in made.to_markdown()
-    assert "(0.43)" in made.to_markdown()
+    assert re.search(r"\| - \(0\.43 \w\) \|$", made.to_markdown(), re.MULTILINE)
 
 
 def test_a_table_without_the_model_says_which():
@@ -593,11 +592,79 @@ def test_rows_of_another_model_name_it_whatever_the_paper_puts_its_models_into()
         ]
         for table in ("ds1", "ds2", "ds3", "ca7", "poe1")
     }
-    assert ours["ds1"] == [("nano", name) for name in ("ZEPO", "PairS-beam", "Direct Scoring", "G-Eval", "Ours")]
+    assert ours["ds1"] == [
+        ("Other metrics", "GPTScore nano"),
+        *[("nano", name) for name in ("ZEPO", "PairS-beam", "Direct Scoring", "G-Eval", "Ours")],
+    ]
     assert ours["ds2"][0] == ("nano: Prediction", "Sample, n = 1")
     assert ours["ds3"] == [("Judge", "nano")]
     assert ours["ca7"] == [("nano", "As asked"), ("nano", "Debiased")]
     assert ours["poe1"] == [("nano", "3N"), ("nano", "all")]
+
+
+def test_where_the_paper_names_no_model_each_model_has_a_row_also_those_that_it_has_elsewhere():
+    ratings = {"newsroom": made_up("newsroom")}
+    models = {"nano": model(), "meta-llama/Meta-Llama-3-8B-Instruct": model()}
+    made = make_table("ds4", ratings, models, methods=LOADS_A_MODEL)
+    unnamed = [line for line in made.lines if line.row.name.startswith("GPTScore")]
+    assert [line.row.name for line in unnamed] == ["GPTScore", "GPTScore nano", "GPTScore Llama-3-8B"]
+    assert [cell.text() for cell in unnamed[0].cells][:2] == ["- (0.31)", "- (0.35)"]
+    assert any(
+        note.startswith("Not measured: which model was asked is not stated") and note.endswith(": gptscore")
+        for note in made.footnotes
+    )
+    scores = method("gptscore")(ratings["newsroom"], "coherence", model())
+    found = agreement(scores.values, ratings["newsroom"].human("coherence"), ratings["newsroom"].context_ids)
+    assert [cell_of(made, line.row.name, "COH").value for line in unnamed[1:]] == pytest.approx([found.value] * 2)
+    assert made.to_json()["rows"][2]["judge"] is None
+
+
+def test_a_model_without_probabilities_of_tokens_has_a_dash_and_the_reason():
+    class Mute(FakeEngine):
+        def answer_alike(self, questions, progress):
+            if questions[0].kind == "tokens":
+                raise EngineError("it does not report how probable a text is")
+            return super().answer_alike(questions, progress)
+
+    made = make_table("ds1", {"summeval": made_up("summeval")}, {"nano": Tools(Mute(judge()))}, methods=LOADS_A_MODEL)
+    assert cell_of(made, "GPTScore nano", "summeval/COH").text() == "-"
+    (why,) = [note for note in made.footnotes if "how probable a text is" in note]
+    assert why.startswith("Not measured (GPTScore nano COH and 4 more): ")
+
+
+def test_a_method_of_ones_own_is_put_into_rows_of_any_model():
+    ratings = {"summeval": made_up("summeval")}
+    spec = "prompt-scoring:temperature=1,max_new_tokens=5"
+    made = make_table("ca1", ratings, {"nano": model()}, methods={"Prompt scoring/nano": spec})
+    (line,) = [line for line in made.lines if line.row.section == "Prompt scoring" and line.row.name == "nano"]
+    assert (line.row.ask["method"], line.row.ask["judge"]) == (spec, "nano")
+    assert all(value is not None for value in cell_values(line))
+    assert "Added" not in [line.row.section for line in made.lines]
+
+
+def test_the_most_probable_order_stands_beside_win_ratios():
+    ratings = {"summeval": made_up("summeval", noise=2.0)}
+    made = make_table("ca11", ratings, {"FlanT5-3B": model(2.0)})
+    for row, spec in (("Win-loss", "win-ratio:decisions=per_call"), ("Likelihood", "likelihood")):
+        scores = method(spec)(ratings["summeval"], "relevance", model(2.0)).values
+        found = agreement(scores, ratings["summeval"].human("relevance"), ratings["summeval"].context_ids)
+        assert cell_of(made, f"FlanT5-3B/{row}", "REL").value == pytest.approx(100 * found.value)
+
+
+def test_accuracy_on_all_benchmarks_is_that_of_each():
+    ratings = {name: made_up(name, noise=2.0) for name in ("summeval", "topicalchat", "webnlg", "podcast")}
+    made = make_table("ca10", ratings, {"Llama2-chat-7B": model()})
+    assert all(cell.value is not None for cell in made.lines[4].cells)
+    calls = Bench(ratings, {}).calls(model(), ("webnlg", "grammar"))
+    human = ratings["webnlg"].human("grammar")
+    right = [
+        (calls_of.decisions[k] > 0.5) == (human[rows][i] > human[rows][j])
+        for calls_of, rows in zip(calls.problems, calls.rows, strict=True)
+        for k, (i, j) in enumerate(zip(calls_of.first, calls_of.second, strict=True))
+        if human[rows][i] != human[rows][j]
+    ]
+    assert cell_of(made, "Llama2-chat-7B/As asked", "webnlg/GRA").value == pytest.approx(100 * np.mean(right))
+    assert "podcast OVE" in made.to_markdown()
 
 
 def test_ladders_of_other_writers_are_judged_by_the_papers_judge_or_the_first_model():
@@ -639,7 +706,8 @@ def test_a_table_whose_rows_are_no_methods_takes_no_new_one(table):
         (Cell(0.443, published=0.46), "0.44 (0.46)"),
         (Cell(published=0.46), "(0.46)"),
         (Cell(0.443, 0.402, 0.484), "0.44 [0.40, 0.48]"),
-        (Cell(missing=("no model is given as", "x")), ""),
+        (Cell(missing=("no model is given as", "x")), "-"),
+        (Cell(published=0.46, missing=("no model is given as", "x")), "- (0.46)"),
     ],
 )  # fmt: skip
 def test_a_cell_shows_what_it_has(cell, text):
@@ -655,9 +723,10 @@ def test_a_published_figure_counts_as_rounded():
 
 def test_notes_stand_beside_their_figures_and_below_the_table():
     text = make_table("ca1", {}, {}).to_markdown()
-    assert "| FlanT5-220M | (4.0 c) |" in text
+    assert "| FlanT5-220M | - (4.0 c) |" in text
+    assert "| QuestEval | (18.2) |" in text
     assert re.search(r"^- c: Equal to the row of prompt scoring", text, re.MULTILINE)
-    assert "| FlanT5-770M | (29.8) |" in text
+    assert "| FlanT5-770M | - (29.8) |" in text
     assert "\n- Rows of prompt scoring and comparative assessment are means over two prompts.\n" in text
 
 

@@ -8,14 +8,16 @@ import pytest
 import torch
 
 from benchmarks.verify import draw, replay
+from synthscore.cli.app import main
 from synthscore.engine import Prompt, Question
 from synthscore.engines.tree.causal import CausalEngine
-from synthscore.judging.asking import PROTOCOLS, Pair, prompt_of
+from synthscore.judging.asking import PROTOCOLS, Pair, labels_of, prompt_of
 from synthscore.judging.templates import Templates, load_task
 from synthscore.ladders.references import References
 from synthscore.resources import resource
 from synthscore.store.file import Store
 from synthscore.types import Context
+from tests.factories import GERMAN
 
 pytestmark = pytest.mark.slow
 
@@ -25,6 +27,15 @@ WAYS = [
     ("yes_no", {}),
     ("yes_no_two_sided", {"worse": True}),
     ("choose", {}),
+]
+GERMAN_ARTICLE = (
+    "Die Fähre „Marrin Star“ verlor am Dienstagabend zwei Kilometer vor der Insel Tarn ihren Antrieb. Ein Schlauch der "
+    "Kühlung war geplatzt. Zwei Schlepper brachten das Schiff noch in der Nacht in den Hafen."
+)
+GERMAN_RUNGS = [
+    "Infolge kühlungsseitiger Leckage trat antriebsbedingt eine Manövrierunfähigkeit ein.",
+    "Wegen einer Leckage der Kühlung war das Schiff manövrierunfähig und wurde verbracht.",
+    "Ein Schlauch platzte, und die Fähre konnte nicht mehr fahren. Zwei Schlepper halfen ihr.",
 ]
 REFERENCES = resource("data/references/curated/first24")
 
@@ -106,7 +117,45 @@ def test_its_signature_names_the_file_and_how_its_weights_were_quantised(smollm)
     assert signed["chat"] != "none"
 
 
+def test_german_answers_are_plain_transformers_too(smollm):
+    templates = Templates(load_task(GERMAN))
+    context = Context("a1", GERMAN_ARTICLE)
+    pair = Pair(context, "verständlichkeit", GERMAN_RUNGS[2], GERMAN_RUNGS[0])
+    asked = [
+        Question(prompt_of(pair, templates, protocol), labels_of(protocol, templates.task))
+        for protocol in ("compare", "yes_no")
+    ]
+    assert [question.labels for question in asked] == [("Besser", "Schlechter", "Gleich"), ("Ja", "Nein")]
+    for question, row in zip(asked, smollm.answer(asked).rows, strict=True):
+        expected = plainly(smollm.model, smollm.prompts.tokenizer, question)
+        np.testing.assert_allclose(row.log_probs, expected, rtol=0, atol=5e-5)
+
+
 # ------------------------------------------------------------------------------------------------ verbs
+
+
+def test_a_german_task_is_imported_and_scored_from_elsewhere(run, tmp_path, monkeypatch):
+    rows = tmp_path / "rows.jsonl"
+    text = "Die Fähre blieb stehen, weil ein Schlauch platzte."
+    rows.write_text(json.dumps({"context": GERMAN_ARTICLE, "rungs": GERMAN_RUNGS, "text": text}), "utf-8")
+    # What judges is of no concern to an import, which takes no --model.
+    assert main(["references", "import", str(rows), "--task", str(GERMAN), "-a", "verständlichkeit", "-o", "lad"]) == 0
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    on = ("--references", tmp_path / "lad", "--store", tmp_path / "answers.sqlite", "--min-mass", 0.001)
+    code, out, said = run("score", rows, *on)
+    assert code == 0, said
+    (score,) = map(json.loads, out.splitlines())
+    assert score["status"] == "ok"
+    assert "|own_task:zusammenfassung@" in score["signature"]
+    assert "|labels:Besser,Schlechter,Gleich|" in score["signature"]
+    assert "task zusammenfassung (" in said
+    code, out, _ = run("filter", rows, *on, "--min-score", score["score"] - 0.1)
+    assert code == 0
+    assert len(out.splitlines()) == 1
+    code, out, _ = run("doctor", "--ladders", tmp_path / "lad", "--min-mass", 0.001, "--pairs", 2, *on[2:4])
+    assert code in (1, 3)
+    assert "Zwei Zusammenfassungen desselben Artikels werden verglichen." in out
 
 
 @pytest.fixture

@@ -329,7 +329,7 @@ class Server(Served):
             try:
                 self.tokens = self._load_tokenizer(tokenizer or root)
             except EngineError as error:
-                if named:
+                if named or (isinstance(error, ServerError) and self._is_gone()):
                     raise
                 warnings.warn(f"{error} Until then only its most probable tokens", SynthscoreWarning, stacklevel=4)
         for route in tried:

@@ -17,6 +17,7 @@ from ...errors import InputError
 from ...io.fields import Item, text_fault
 from ...io.scores import Scores
 from ...judging.templates import Templates, load_task
+from ...ladders.references import References
 from ...scoring.ladder import unscored
 from ...scoring.method import Method, MethodError, Texts, Tools
 from ...signature import Signature
@@ -41,7 +42,7 @@ class OnRatings:
     method: Method
 
     def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
-        task, asked = task_of(ratings, attribute)
+        task, asked = task_of(ratings, attribute, tools.references)
         items = [_item(number, text, ratings) for number, text in enumerate(ratings, 1)]
         good = [index for index, item in enumerate(items) if isinstance(item.target, Target)]
         texts = Texts(
@@ -80,18 +81,25 @@ def _item(number: int, text: RatedText, ratings: Ratings) -> Item:
 # ------------------------------------------------------------------------------------------------- what they need
 
 
-def task_of(ratings: Ratings, attribute: str) -> tuple[Task, Attribute]:
+def task_of(ratings: Ratings, attribute: str, references: References | None = None) -> tuple[Task, Attribute]:
     """The task whose templates ask about these texts, and its attribute that means this one.
 
-    raises : MethodError where the ratings name no task; TaskError where the task has no such attribute
+    references : ladders, which may carry the task
+    raises : MethodError where the ratings name no task; TaskError where the task has no such attribute; InputError as
+        References.find_task
     """
     if not ratings.task:
         raise MethodError(
             f"the ratings {ratings.name} name no task, whose templates a judge could be asked with. Name one of "
             "synthscore.task_names(), or a folder with a task.toml"
         )
-    task = load_task(ratings.task)
-    return task, task.attribute(ratings.asked_as.get(attribute, attribute))
+    task = load_task(ratings.task) if references is None else references.find_task(ratings.task)
+    return task, asked_about(ratings, attribute, task)
+
+
+def asked_about(ratings: Ratings, attribute: str, task: Task) -> Attribute:
+    """The task's attribute that means this one of the ratings. raises : TaskError where it has none"""
+    return task.attribute(ratings.asked_as.get(attribute, attribute))
 
 
 def _why_unreadable(text: RatedText) -> str:

@@ -34,7 +34,7 @@ from ...scoring.method import MethodError, Tools
 from ...scoring.methods import MethodKind
 from ...types import Context, Score, Task
 from ..ratings import Ratings
-from .base import SetMethod, scored, task_of, why_not_asked
+from .base import SetMethod, asked_about, scored, task_of, why_not_asked
 
 Protocol = Literal["choose", "compare", "yes_no"]
 
@@ -63,7 +63,7 @@ class Compared:
     pool: bool = False
 
     def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
-        task, _ = task_of(ratings, attribute)
+        task, _ = task_of(ratings, attribute, tools.references)
         return self.scores(ratings, attribute, tools.require_judge(), Templates(task, tools.asking.prompts))
 
     def scores(self, ratings: Ratings, attribute: str, engine: Engine, templates: Templates) -> Scores:
@@ -86,7 +86,7 @@ class Compared:
                 text = ratings.texts[row]
                 found[row] = _score(text.id, text.context_id, attribute, ranking, index, lost.get(text.id, []))
         about = {
-            "attribute": task_of(ratings, attribute)[1].name,
+            "attribute": asked_about(ratings, attribute, templates.task).name,
             **({"pool": "yes"} if self.pool else {}),
             **self.about,
         }
@@ -106,7 +106,7 @@ class Compared:
         self, ratings: Ratings, attribute: str, groups: Sequence[Sequence[int]], engine: Engine, templates: Templates
     ) -> PairJudge:
         """Whom to ask about these groups of rows."""
-        _, asked = task_of(ratings, attribute)
+        asked = asked_about(ratings, attribute, templates.task)
         problems = [_problem(ratings, asked.name, rows, templates.task, self.pool) for rows in groups]
         return PairJudge(problems, engine, templates, self.asking)
 

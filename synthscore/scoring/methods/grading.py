@@ -82,7 +82,7 @@ class Grading(Method):
         signature = sign(
             judge,
             texts,
-            template=f"{texts.templates.name}/{self.template}@{texts.templates.hash(self.template)}",
+            **texts.templates.signature_parts(self.template),
             labels=f"{low}..{high}",
             scoring=self.name,
             scale=self.limits(0),

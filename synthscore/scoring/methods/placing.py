@@ -70,7 +70,7 @@ class Place(Method):
         signature = sign(
             judge,
             texts,
-            template=f"{texts.templates.name}/{self.template}@{texts.templates.hash(self.template)}",
+            **texts.templates.signature_parts(self.template),
             **ladder_parts(texts, references, self.ladders),
             scoring=self.name,
         )
