@@ -1,7 +1,7 @@
 """What ladders are worth: rows, figures, what cannot be measured, and the table made again from stored answers."""
 
 import json
-import shutil
+import lzma
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +23,8 @@ from tests.evaluation.test_agreement import BENCHMARKS
 from tests.fakes import FakeEngine
 from tests.scoring.test_scorer import quality
 
-DATA = Path(__file__).parents[1] / "data"
+REPOSITORY = Path(__file__).parents[2]
+DATA = REPOSITORY / "tests" / "data"
 CONTEXTS = [f"c{k}" for k in range(6)]
 
 
@@ -139,17 +140,27 @@ def test_the_command_says_why_cells_are_empty_and_takes_the_contexts_of_generate
     assert json.loads((tmp_path / "evidence.json").read_text())["confidence"] == 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not BENCHMARKS.exists(), reason="the benchmarks' texts are not in this repository")
 def test_a_table_of_real_texts_is_made_again_to_the_last_bit_from_stored_answers(tmp_path, capsys):
-    """nano on three articles, curated rungs. To record it anew, after a change of prompts or of the curated ladders:
+    """nano on TopicalChat, curated and generated rungs, as docs/evidence.md shows it. To record it anew, after a change
+    of prompts or of these ladders (then xz ANSWERS, and take OUT/evidence.json):
 
-    python -m papers evidence --data BENCHMARKS --benchmark summeval -m nano --limit 3 --attribute coherence \
-        --method ladder --answers tests/data/evidence_nano.sqlite -o OUT    # and OUT/evidence.json
+    python -m papers evidence --data BENCHMARKS --benchmark topicalchat -m nano --limit 15 --method ladder \
+        --attribute naturalness --attribute coherence --attribute engagingness --attribute groundedness \
+        --ladders generated=data/references/generated/topicalchat --answers ANSWERS -o OUT
     """
     store = tmp_path / "answers.sqlite"
-    shutil.copy(DATA / "evidence_nano.sqlite", store)
-    argv = ["evidence", "--data", str(BENCHMARKS), "--benchmark", "summeval", "-m", f"recorded:{store}"]
-    argv += ["--limit", "3", "--attribute", "coherence", "--method", "ladder", "-o", str(tmp_path)]
+    store.write_bytes(lzma.decompress((DATA / "evidence_topicalchat.sqlite.xz").read_bytes()))
+    argv = ["evidence", "--data", str(BENCHMARKS), "--benchmark", "topicalchat", "-m", f"recorded:{store}"]
+    argv += ["--limit", "15", "--method", "ladder", "-o", str(tmp_path)]
+    argv += ["--ladders", f"generated={REPOSITORY / 'data/references/generated/topicalchat'}"]
+    for attribute in ("naturalness", "coherence", "engagingness", "groundedness"):
+        argv += ["--attribute", attribute]
     assert main(argv) == 0
-    capsys.readouterr()
-    assert (tmp_path / "evidence.json").read_bytes() == (DATA / "evidence_nano.json").read_bytes()
+    printed = capsys.readouterr().out.splitlines()
+    assert (tmp_path / "evidence.json").read_bytes() == (DATA / "evidence_topicalchat.json").read_bytes()
+    rows = [line for line in printed if line.startswith("| nano | ladder |") and "- (1)" not in line]
+    page = (REPOSITORY / "docs/evidence.md").read_text().splitlines()
+    assert len(rows) == 5 + 8, "rows of scores, and of differences"
+    assert [row for row in rows if row not in page] == []
