@@ -132,21 +132,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         return USAGE if isinstance(error, UsageError) else ERROR
 
 
-OUTPUTS = ("output", "dropped", "unsure", "save_scale", "store", "log_file", "questions_to")
+OUTPUTS = ("output", "dropped", "unsure", "save_scale", "store", "log_file", "questions_to", "positions")
 """Options that name what is written."""
 
 
 def _require_apart(options: Mapping[str, Any]) -> None:
-    """raises : InputError where a file that is written is another file of the command, read or written"""
+    """raises : InputError where a file that is written is another file of the command, read or written, or lies in a
+    folder that is read"""
     written: dict[str, str] = {}
     others: dict[str, str] = {}
     for name, value in _values(options):
         if isinstance(value, str):
-            (written if name in OUTPUTS else others)[name.replace("_", "-")] = value.removeprefix("recorded:")
+            (written if name in OUTPUTS else others)[name.replace("_", "-")] = _file_of(value)
+    if "store" not in written and (store := os.environ.get("SYNTHSCORE_STORE")):
+        others["SYNTHSCORE_STORE"] = store
     if written:
         from ..io.write import require_apart
 
         require_apart(written, others)
+
+
+def _file_of(value: str) -> str:
+    """The file that an option's value names; of recorded:FILE#PART, its FILE."""
+    if value.startswith("recorded:"):
+        return value.removeprefix("recorded:").partition("#")[0]
+    return value
 
 
 def _values(options: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from .messages import INCOMPLETE, OK, Messages, counted, reasons
+from .messages import INCOMPLETE, OK, Messages, UsageError, counted, reasons
 from .options import FileIn, Output
 
 
@@ -52,6 +52,8 @@ def report(
     from ..io.write import write_whole
     from ..report import page, read_run, side_by_side
 
+    if output not in (None, "-") and not output.endswith(".html"):
+        raise UsageError(f"--output is {output!r}, expected a page: a name that ends in .html, or - for stdout")
     read = partial(read_run, targets=targets, references=references, human=human)
     found = read(source) if other is None else side_by_side(read(source), read(other))
     html = page(found, title=title, min_score=min_score, context_id=context)

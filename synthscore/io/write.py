@@ -15,8 +15,8 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from itertools import combinations
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import combinations, product
 from pathlib import Path
 from typing import IO, Any
 
@@ -57,14 +57,16 @@ def require_format(out: str | os.PathLike[str]) -> None:
 def require_apart(outputs: Mapping[str, str], others: Mapping[str, str] | None = None) -> None:
     """No output is another file of the same command: it would be destroyed, or both would be written into one another.
 
-    outputs, others : what a file is called -> its path; "-" is none, and neither is a folder. Of others, only what is a
-        file by now can be lost: a name that is none, such as a task's, may be an output's too
+    outputs, others : what a file is called -> its path; an output "-" is none, and another "-" is stdin. Of others,
+        only what is there by now can be lost: a name that is no file, such as a task's, may be an output's too. In a
+        folder that is read, no file is replaced but a page (.html); a store only ever grows
     raises : InputError (field "paths"), also for links to one file
     """
-    others = {name: path for name, path in (others or {}).items() if os.path.isfile(path)}
-    files = [(name, path) for name, path in [*outputs.items(), *others.items()] if path != "-"]
-    for (name, path), (other, second) in combinations(files, 2):
-        if name in outputs and _same_file(path, second):
+    others = others or {}
+    written = [(name, path) for name, path in outputs.items() if path != "-"]
+    read = [(name, path) for name, path in others.items() if os.path.isfile(path) or path == "-"]
+    for (name, path), (other, second) in [*combinations(written, 2), *product(written, read)]:
+        if _same_file(path, second):
             both = repr(path) if path == second else f"{path!r} and {second!r}, the same file"
             raise InputError(
                 f"{name} and {other} are both {both}, expected files of their own: what is written would replace what "
@@ -72,10 +74,32 @@ def require_apart(outputs: Mapping[str, str], others: Mapping[str, str] | None =
                 field="paths",
                 value=path,
             )
+        if _same_file(f"{path}.partial", second):
+            raise InputError(
+                f"{name} is {path!r}, which is written as {path}.partial until it is whole, and that is {other}. Name "
+                "another file",
+                field="paths",
+                value=path,
+            )
+    folders = [(name, path) for name, path in others.items() if os.path.isdir(path)]
+    replaced = [(name, path) for name, path in written if name != "store" and not path.endswith(".html")]
+    for (name, path), (other, folder) in product(replaced, folders):
+        if os.path.isfile(path) and Path(folder).resolve() in Path(path).resolve().parents:
+            raise InputError(
+                f"{name} is {path!r}, a file of the folder {folder!r} that is read ({other}), expected a file "
+                "elsewhere: it would be replaced. Name another file",
+                field="paths",
+                value=path,
+            )
 
 
 def _same_file(one: str, other: str) -> bool:
+    """other : "-" is stdin, which may be read from a file"""
     if os.path.isdir(one):
+        return False
+    if other == "-":
+        with suppress(OSError):  # there may be no stdin
+            return os.path.samestat(os.stat(one), os.fstat(0))
         return False
     if os.path.exists(one) and os.path.exists(other):
         return os.path.samefile(one, other)

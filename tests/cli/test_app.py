@@ -200,6 +200,52 @@ def test_no_output_is_another_file_of_the_command(command, tmp_path, monkeypatch
     assert Path("x.jsonl").read_text() == "not to be lost\n"
 
 
+LADDERS = b"not to be lost\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "score t.jsonl --references lad -o lad/ladders.parquet",
+        "score t.jsonl --references lad -o new.jsonl --log-file lad/ladders.parquet",
+        "score t.jsonl --references lad --scoring anchored -o new.jsonl --save-scale lad/ladders.parquet",
+        "score t.jsonl --references link -o lad/ladders.parquet",
+        "filter t.jsonl --references lad --min-score 3 -o kept.jsonl --dropped lad/ladders.parquet",
+        "references check lad --positions lad/ladders.parquet",
+        "references check lad -o lad/ladders.parquet",
+        "score t.jsonl --references R --model lad -o lad/ladders.parquet",
+        "score t.jsonl --references R --prompts lad -o lad/ladders.parquet",
+        "score t.jsonl --references R --task lad -o lad/ladders.parquet",
+        "report lad -o lad/ladders.parquet",
+        "score t.jsonl --references R --model recorded:lad/ladders.parquet#nano -o lad/ladders.parquet",
+        "filter lad/ladders.parquet.partial --references R --min-score 3 -o lad/ladders.parquet",
+    ],
+)
+def test_no_output_replaces_what_lies_in_a_folder_that_is_read(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("lad").mkdir()
+    Path("link").symlink_to("lad")
+    for name in ("ladders.parquet", "ladders.parquet.partial"):
+        Path("lad", name).write_bytes(LADDERS)
+    assert main(command.split()) == 2
+    assert "Name another file" in capsys.readouterr().err or command.startswith("report")
+    assert [file.read_bytes() for file in sorted(Path("lad").iterdir())] == [LADDERS, LADDERS]
+
+
+def test_no_output_is_the_store_of_the_environment_or_the_file_behind_stdin(tmp_path, monkeypatch, capsys):
+    file = tmp_path / "o.jsonl"
+    file.write_bytes(LADDERS)
+    monkeypatch.setenv("SYNTHSCORE_STORE", str(file))
+    assert main(["score", "t.jsonl", "--references", "R", "-o", str(file)]) == 2
+    assert "output and SYNTHSCORE_STORE are both" in capsys.readouterr().err
+    code = "import sys; from synthscore.cli.app import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, "score", "-", "--references", "R", "-o", str(file)]
+    with file.open() as stdin:
+        done = subprocess.run(command, stdin=stdin, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, file.read_bytes()) == (2, LADDERS)
+    assert "expected files of their own" in done.stderr
+
+
 def test_an_output_may_have_the_name_of_a_task_or_an_attribute(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for task, attribute in (("summarization", "coherence"), ("story", "coherence")):
