@@ -17,7 +17,7 @@ from ..errors import LadderError
 from ..io.write import plain
 from ..judging.asking import Asking
 from ..judging.templates import Templates
-from ..ladders.references import References, task_of
+from ..ladders.references import References, find_task
 from ..scoring.anchored.scale import Scale
 from ..signature import Signature
 from ..types import Ladder, Task, grouped
@@ -147,7 +147,7 @@ def check(
     if isinstance(ladders, str | os.PathLike):
         ladders = References.load(ladders)
     if judge is None:
-        named = task_of(ladders, task) if task else None
+        named = find_task(ladders, task) if task else None
         carried = ladders.carried_tasks if isinstance(ladders, References) else {}
         return CheckReport(
             tuple(
@@ -174,7 +174,7 @@ def check(
 def by_task(ladders: Iterable[Ladder], named: str | None) -> Iterator[tuple[Task, list[Ladder]]]:
     """The ladders of each task. named : a task, or a folder with a task.toml, instead of that of the ladders"""
     for name, group in grouped((ladder.task, ladder) for ladder in ladders).items():
-        yield task_of(ladders, named or name), group
+        yield find_task(ladders, named or name), group
 
 
 def _summary(task: str, attribute: str, group: Sequence[CheckedLadder]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from ..errors import LadderError, Postponed, unusable
 from ..io.write import plain, write_whole
 from ..judging.asking import Asking, ProtocolName, Verdicts, ask
 from ..judging.templates import Templates
-from ..ladders.references import task_of
+from ..ladders.references import find_task
 from ..signature import Signature, text_hash
 from ..types import FloatArray, Ladder, Task, grouped
 from .counts import count_quality
@@ -280,7 +280,7 @@ def examine(
     waiting = rung_pairs(ladders)
     if not waiting:
         raise LadderError("there are no ladders with two rungs to ask about, expected one at least")
-    asker = _Asker(judge, replace(asking, both_orders=True), lambda name: task_of(ladders, task or name), progress)
+    asker = _Asker(judge, replace(asking, both_orders=True), lambda name: find_task(ladders, task or name), progress)
     judged: dict[Key, list[JudgedPair]] = {key: [] for key in waiting}
     undecided = list(waiting)
     for look in looks:

@@ -10,7 +10,7 @@ from ..engine import Progress, Question
 from ..engines.words import InWords
 from ..judging.asking import Asking, labels_of, prompt_of
 from ..judging.templates import Templates
-from ..ladders.references import task_of
+from ..ladders.references import find_task
 from ..types import Ladder
 from .pairs import in_turn, rung_pairs
 
@@ -70,7 +70,7 @@ def ask_twice(
     pairs = in_turn(rung_pairs(ladders).values())[:N_QUESTIONS]
     questions = []
     for pair in pairs:
-        templates = Templates(task_of(ladders, task or pair.ladder.task), asking.prompts)
+        templates = Templates(find_task(ladders, task or pair.ladder.task), asking.prompts)
         prompt = prompt_of(pair.question(pair.ladder.attribute), templates, asking.protocol)
         questions.append(Question(prompt, labels_of(asking.protocol, templates.task)))
     answers = judge.ask_samples(questions, 2, progress)

@@ -437,7 +437,7 @@ class References:
         write_manifest(path, {"format": FORMAT, **about, **counts, **signed})
 
 
-def task_of(ladders: Iterable[Ladder], name: str) -> Task:
+def find_task(ladders: Iterable[Ladder] | None, name: str | os.PathLike[str]) -> Task:
     """The task of ladders, by name or by its folder: as References.find_task, where they are References."""
     return ladders.find_task(name) if isinstance(ladders, References) else load_task(name)
 

@@ -23,7 +23,7 @@ from ..io.files import ItemBatch, Source, list_items
 from ..io.scores import Scores
 from ..judging.asking import Asking
 from ..judging.templates import Templates, load_task
-from ..ladders.references import References
+from ..ladders.references import References, find_task
 from ..signature import Signature
 from ..types import Attribute, Score, Target, Task
 from .ladder import LadderMethod, Scoring, unscored
@@ -276,9 +276,8 @@ class Scorer:
 
     def _texts(self, question: Question, items: Sequence[Item]) -> Texts:
         if question not in self._asked_by:
-            task = _find_task(
-                self.tools.references, self.named_task or question[0]
-            )  # a folder's name is not the task's
+            name = self.named_task or question[0]  # the name of a folder is not the task's
+            task = find_task(self.tools.references, name)
             templates = Templates(task, self.asking.prompts)
             self._asked_by[question] = templates, task.attribute(question[1])
         templates, attribute = self._asked_by[question]
@@ -437,10 +436,6 @@ def make_method(method: str | Method | None, scoring: Scoring) -> Method:
     if scoring != Paper() and not (isinstance(method, LadderMethod) and method.scoring == scoring):
         raise unusable("scoring", scoring, "with the method ladder alone", "Leave it out, or the method")
     return method
-
-
-def _find_task(references: References | None, name: str) -> Task:
-    return load_task(name) if references is None else references.find_task(name)
 
 
 def find_questions(

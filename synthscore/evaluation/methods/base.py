@@ -16,8 +16,8 @@ from ...engine import Engine
 from ...errors import InputError
 from ...io.fields import Item, text_fault
 from ...io.scores import Scores
-from ...judging.templates import Templates, load_task
-from ...ladders.references import References
+from ...judging.templates import Templates
+from ...ladders.references import References, find_task
 from ...scoring.ladder import unscored
 from ...scoring.method import Method, MethodError, Texts, Tools
 from ...signature import Signature
@@ -93,7 +93,7 @@ def task_of(ratings: Ratings, attribute: str, references: References | None = No
             f"the ratings {ratings.name} name no task, whose templates a judge could be asked with. Name one of "
             "synthscore.task_names(), or a folder with a task.toml"
         )
-    task = load_task(ratings.task) if references is None else references.find_task(ratings.task)
+    task = find_task(references, ratings.task)
     return task, asked_about(ratings, attribute, task)
 
 
