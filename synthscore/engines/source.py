@@ -83,6 +83,14 @@ class Source:
         return revision_of(self.gguf or Path(self.place))
 
 
+def load_tokenizer(name: str) -> Any:
+    """A tokenizer by itself, of a folder or a hub id. raises : whatever transformers does"""
+    from transformers import AutoTokenizer
+
+    is_here = Path(name).is_dir() or hub_is_reachable()
+    return AutoTokenizer.from_pretrained(name, trust_remote_code=False, local_files_only=not is_here)
+
+
 def _in_file(path: Path, revision: str | None) -> Source:
     if revision is not None:
         raise EngineError(f"{path} is a file, which has no revision {revision!r}. Leave that out", model=path.name)

@@ -12,8 +12,8 @@ from typing import Any
 
 from ...engine import Answer, Answers, Capabilities, Progress, Question
 from ...errors import EngineError, Postponed, unusable
-from ...resources import hub_is_reachable
 from ...signature import Signature
+from ..source import load_tokenizer
 from ..tokens import PromptTokenizer, fix_date
 from .manifest import Asked
 from .wires import FILE_FORMS, Body, Request
@@ -117,12 +117,8 @@ class BatchEngine:
 
 def _load_tokenizer(name: str, date: str | None) -> tuple[PromptTokenizer, dict[str, str]]:
     """The tokenizer, and what the service's chat template is given, so that it prints the same day."""
-    from transformers import AutoTokenizer
-
     try:
-        tokenizer: Any = AutoTokenizer.from_pretrained(
-            name, trust_remote_code=False, local_files_only=not hub_is_reachable()
-        )
+        tokenizer = load_tokenizer(name)
     except Exception as error:  # transformers raises whatever it likes
         raise EngineError(
             f"the tokenizer {name!r} cannot be loaded ({str(error)[:200]}). Name a folder or hub id"

@@ -15,8 +15,8 @@ from typing import Any, Literal, TypeVar
 
 from ...engine import Answer, Capabilities, Generation, Prompt, Question, Sampling
 from ...errors import EngineError, InputError, LabelError, ServerError, SynthscoreWarning
-from ...resources import hub_is_reachable
 from ...signature import Signature
+from ..source import load_tokenizer
 from ..tokens import PromptTokenizer, fix_date, warn_of_boundary
 from ..words import LONG, SHORT
 from .http import root_of
@@ -386,7 +386,7 @@ class Server(Served):
     def _is_gone(self) -> bool:
         """Whether nobody answers any more, so that what failed says nothing about a way to ask."""
         try:
-            self._find_model(self.model)
+            super().check()
         except ServerError as error:
             return error.status is None
         return False
@@ -403,14 +403,10 @@ class Server(Served):
 
     def _load_tokenizer(self, name: str) -> PromptTokenizer:
         """The tokenizer, once the server's own agrees with it."""
-        from transformers import AutoTokenizer
-
         longest = self.entry.get("max_model_len")
         longest = longest if isinstance(longest, int) else 1_000_000
         try:
-            tokenizer = AutoTokenizer.from_pretrained(
-                name, trust_remote_code=False, local_files_only=not hub_is_reachable()
-            )
+            tokenizer = load_tokenizer(name)
             self._printed = fix_date(tokenizer, self._date)
             tokens = PromptTokenizer(tokenizer, longest)
         except InputError:
