@@ -147,10 +147,10 @@ class _Waiting:
             groups = self._queues[member]
             if not groups:
                 return []
-            group = groups.popleft()
-            if rest := group[member.server.most_together :]:
+            rows, rest = _parted(groups.popleft(), member)
+            if rest:
                 groups.appendleft(rest)
-            return group[: member.server.most_together]
+            return rows
 
     def take_others(self, member: _Member) -> list[int]:
         """Rows for one request to this server, from the end of the longest queue; [] where each has no more waiting
@@ -159,10 +159,16 @@ class _Waiting:
             owner, groups = max(self._queues.items(), key=lambda item: len(item[1]))
             if len(groups) <= owner.in_flight:
                 return []
-            group = groups.pop()
-            if rest := group[member.server.most_together :]:
+            rows, rest = _parted(groups.pop(), member)
+            if rest:
                 groups.append(rest)
-            return group[: member.server.most_together]
+            return rows
+
+
+def _parted(group: list[int], member: _Member) -> tuple[list[int], list[int]]:
+    """What the server is sent in one request, and what is left. It may change from one moment to the next."""
+    most = member.server.most_together
+    return group[:most], group[most:]
 
 
 class _Arrived:
@@ -222,7 +228,7 @@ class ServerPool:
                 f"cannot ask {len(servers)} servers, {in_flight} requests at a time: expected 1 or more. Give both"
             )
         self._members = [_Member(server, in_flight) for server in servers]
-        self._in_flight, self._retry = in_flight, retry or Retry()
+        self._retry = retry or Retry()
         self.signature: Signature = servers[0].signature
         for server in servers[1:]:
             if server.signature != self.signature:
