@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from synthscore.errors import InputError
-from synthscore.evaluation.intervals import spread
+from synthscore.evaluation.intervals import jackknife_error, spread
 from synthscore.io.write import plain
 from synthscore.ranking import Comparisons
 from synthscore.types import FloatArray, IntArray
@@ -233,8 +233,7 @@ def _figures(sums: FloatArray) -> dict[str, FloatArray]:
 def _jackknife(without: FloatArray) -> float | None:
     """Standard error of a figure, from its values with each context left out; None for a single context."""
     known = without[~np.isnan(without)]
-    n = len(known)
-    return float(np.sqrt((n - 1) / n * ((known - known.mean()) ** 2).sum())) if n > 1 else None
+    return jackknife_error(known) if len(known) > 1 else None
 
 
 def _squared(correlation: float, without: FloatArray) -> Estimate | None:

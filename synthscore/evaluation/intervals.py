@@ -60,6 +60,13 @@ def all_equal(values: FloatArray, names: Sequence[str]) -> BoolArray:
     return equal[context]
 
 
+def jackknife_error(without: FloatArray) -> float:
+    """The standard error of a figure, from its values with each of two contexts or more left out, none of them NaN."""
+    n = len(without)
+    squares = (without - without.mean()) ** 2
+    return float(np.sqrt((n - 1) / n * squares.sum()))
+
+
 def spread(
     value: float,
     without: FloatArray,
@@ -96,8 +103,7 @@ def spread(
     if note:
         return Spread(stderr=float("nan"), low=None, high=None, note=note)
 
-    squares = (known - known.mean()) ** 2
-    stderr = float(np.sqrt((n - 1) / n * squares.sum()))
+    stderr = jackknife_error(known)
     half_width = (ends[1] - ends[0]) / 2
     u = (value - ends[0]) / half_width - 1
     at_an_end = abs(u) >= _AT_AN_END
