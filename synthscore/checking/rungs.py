@@ -18,7 +18,7 @@ from ..errors import LadderError
 from ..judging.asking import Asking, Pair, Verdicts, ask
 from ..judging.templates import Templates
 from ..scoring.anchored.scale import Scale
-from ..scoring.anchored.scores import answers_of, fitted
+from ..scoring.anchored.scores import fit_scale, gather_answers
 from ..types import Context, FloatArray, IntArray, Ladder, grouped
 
 
@@ -154,7 +154,7 @@ def place_rungs(rungs: JudgedRungs) -> dict[tuple[str, int], Placed]:
         compared = rungs.indices[rows]
         compared[:, 0] = np.searchsorted(members, compared[:, 0])
         no_targets = np.zeros(0, dtype=np.int64)
-        answers = answers_of(
+        answers = gather_answers(
             n_rungs=n_rungs,
             n_ladders=len(ladders),
             ladder_of=no_targets,
@@ -164,7 +164,7 @@ def place_rungs(rungs: JudgedRungs) -> dict[tuple[str, int], Placed]:
             n_samples=rungs.verdicts.n_samples[:, rows],
         )
         task = rungs.ladders[members[0]].task
-        scale, _ = fitted(answers, ladders, task, attribute, rungs.verdicts.signature)
+        scale, _ = fit_scale(answers, ladders, task, attribute, rungs.verdicts.signature)
         answered = set(answers.ladder.tolist())
         name = f"the ladders of {task}/{attribute} ({scale.n_rungs} rungs)"
         trouble = ""
