@@ -130,7 +130,7 @@ def held(found: FloatArray, stderr: FloatArray, truth: FloatArray) -> float:
 
 
 def numbers(rankings: Rankings, name: str = "scores") -> FloatArray:
-    return np.stack([getattr(rankings.of[str(c), "a"], name) for c in range(N_CONTEXTS)])
+    return np.stack([getattr(rankings.by_group[str(c), "a"], name) for c in range(N_CONTEXTS)])
 
 
 def compared(rng: np.random.Generator, soft: bool) -> dict[str, list[float]]:
@@ -262,7 +262,9 @@ def published(folder: Path) -> dict[str, list[float]]:
     sets = judges_of(folder)
 
     def orders(rankings: Rankings) -> Orders:
-        return {g: dict(zip(r.ids, r.scores, strict=True)) for g, r in rankings.of.items() if not isinstance(r, str)}
+        return {
+            g: dict(zip(r.ids, r.scores, strict=True)) for g, r in rankings.by_group.items() if not isinstance(r, str)
+        }
 
     juries = {method: rank_jury(sets, method) for method in ("poe-g", "poe-bt", "bt", "average-probability")}
     methods = {f"jury, {method}": orders(rankings) for method, rankings in juries.items()}

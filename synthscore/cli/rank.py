@@ -111,13 +111,16 @@ def rank(
     elif by:
         raise UsageError("--by is for --comparisons: of candidates, each context and attribute is ranked by itself")
     else:
-        judging = replace(judging, protocol=judging.protocol or ("compare" if chosen == "bt-ties" else "choose"))
+        if not judging.protocol:
+            judging = replace(judging, protocol="compare" if chosen == "bt-ties" else "choose")
         sets, lines = judging.ask(candidates, judge, seed, input, messages)
         if judging.dry_run:
             print(*lines, sep="\n")
             return OK
-    chosen = chosen if method else default_method(sets)
-    rank_all = rank_jury if len(sets.judges) > 1 and JUDGE not in (by or ()) else rank_sets
+    if not method:
+        chosen = default_method(sets)
+    is_jury = len(sets.judges) > 1 and JUDGE not in (by or ())
+    rank_all = rank_jury if is_jury else rank_sets
     rankings = rank_all(sets, chosen, debias=debias, stderr=stderr, seed=seed, **options)
     rows = list(rankings.to_rows())
     write_rows(rows, output)
@@ -135,10 +138,13 @@ def rank(
 def load(
     comparisons: str, by: Sequence[str] | None, input: Input, messages: Messages
 ) -> tuple[ComparisonSets, list[str]]:
-    """The comparisons of a file; and in words, what it holds."""
+    """The comparisons of a file, and lines that say what it holds."""
+    columns = None
+    if by is not None:
+        columns = tuple(name for name in by if name != "none")
     sets = ComparisonSets.load(
         comparisons,
-        by=None if by is None else tuple(name for name in by if name != "none"),
+        by=columns,
         encoding=input.encoding,
         fields=input.fields,
     )
@@ -160,8 +166,9 @@ def load(
 
 
 def about_bias(rankings: Rankings) -> Iterator[str]:
-    """What the judge makes of the order of two texts, and what was done about it."""
-    bias, shift = rankings.bias, rankings.shift
+    """The judge's position bias, and how it was taken out."""
+    bias = rankings.bias
+    shift = rankings.shift
     if bias is None:
         return
     first = bias.first_wins
@@ -182,25 +189,27 @@ def about_bias(rankings: Rankings) -> Iterator[str]:
 
 
 def summary(rankings: Rankings, method: str) -> Iterator[str]:
-    """How the method fared: what it estimated, as a range over groups."""
-    good = [ranking for ranking in rankings.of.values() if not isinstance(ranking, str)]
+    """How many candidates were ranked, and what the method estimated, as a range over groups."""
+    good = [ranking for ranking in rankings.by_group.values() if not isinstance(ranking, str)]
     n_scored = sum(not math.isnan(score) for ranking in good for score in ranking.scores.tolist())
     n_all = sum(map(len, rankings.ids.values())) + len(rankings.left_out)
     line = f"{method}: {counted(n_scored, 'candidate')} of {spaced(n_all)} ranked"
     if good:
         n_converged = sum(ranking.converged for ranking in good)
-        yield f"{line}, {n_converged} of {counted(len(rankings.of), 'ranking')} converged"
+        yield f"{line}, {n_converged} of {counted(len(rankings.by_group), 'ranking')} converged"
         values: dict[str, list[Any]] = {}
         for ranking in good:
-            found = {**ranking.settings, "iterations": ranking.iterations, "log-likelihood": ranking.log_likelihood}
-            for name, value in found.items():
-                if value is not None and not (name == "log-likelihood" and math.isnan(value)):
+            estimates = {**ranking.settings, "iterations": ranking.iterations}
+            if not math.isnan(ranking.log_likelihood):
+                estimates["log-likelihood"] = ranking.log_likelihood
+            for name, value in estimates.items():
+                if value is not None:
                     values.setdefault(name, []).append(value)
-        yield "; ".join(f"{name} {_range(seen)}" for name, seen in values.items())
+        yield "; ".join(f"{name} {_range(numbers)}" for name, numbers in values.items())
     else:
         yield line
-    why = [ranking for ranking in rankings.of.values() if isinstance(ranking, str)]
-    why += [each.reason for each in rankings.left_out]
+    why = [ranking for ranking in rankings.by_group.values() if isinstance(ranking, str)]
+    why += [candidate.reason for candidate in rankings.left_out]
     if why:
         yield from ("unscored:", *reasons(why))
 
@@ -209,17 +218,17 @@ def unconverged(rankings: Rankings, method: str) -> Iterator[str]:
     """One line, however many rankings did not converge."""
     by_group = {
         group: ranking
-        for group, ranking in rankings.of.items()
+        for group, ranking in rankings.by_group.items()
         if not isinstance(ranking, str) and not ranking.converged
     }
     if not by_group:
         return
     group, first = next(iter(by_group.items()))
     where = ""
-    if len(rankings.of) > 1:
-        where = f" in {len(by_group)} of {counted(len(rankings.of), 'ranking')}, {'/'.join(group)} the first"
-    left = f"{first.iterations} iterations leave a derivative of {first.gradient:.2g}"
-    yield f"{method} did not converge{where}: {left}. Such scores are not final"
+    if len(rankings.by_group) > 1:
+        where = f" in {len(by_group)} of {counted(len(rankings.by_group), 'ranking')}, {'/'.join(group)} the first"
+    derivative = f"{first.iterations} iterations leave a derivative of {first.gradient:.2g}"
+    yield f"{method} did not converge{where}: {derivative}. Such scores are not final"
 
 
 def _range(values: list[Any]) -> str:

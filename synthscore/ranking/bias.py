@@ -44,6 +44,9 @@ def pool(contexts: Mapping[str, Comparisons]) -> Comparisons:
     offset = np.repeat(n_before, [len(calls) for calls in sets])
     first = np.concatenate([calls.first for calls in sets]) + offset
     second = np.concatenate([calls.second for calls in sets]) + offset
+    n_samples = None
+    if any(calls.n_samples is not None for calls in sets):
+        n_samples = np.concatenate([calls.samples for calls in sets])
     return Comparisons(
         ids=tuple(f"{name}/{candidate}" for name, calls in contexts.items() for candidate in calls.ids),
         first=first,
@@ -51,18 +54,18 @@ def pool(contexts: Mapping[str, Comparisons]) -> Comparisons:
         log_probs=np.concatenate([calls.log_probs for calls in sets]),
         weights=np.concatenate([calls.weights for calls in sets]),
         signature=Signature.merged(calls.signature for calls in sets),
-        n_samples=np.concatenate([calls.samples for calls in sets])
-        if any(c.n_samples is not None for c in sets)
-        else None,
+        n_samples=n_samples,
     )
 
 
 def position_bias(comparisons: Comparisons) -> PositionBias:
-    """P(A), and what becomes of a decision when the order changes."""
+    """P(A), and how often a decision changes with the order."""
     keys, pair = comparisons.numbered_pairs()
-    decisions, weights = comparisons.decisions, comparisons.weights
+    decisions = comparisons.decisions
+    weights = comparisons.weights
     in_order = comparisons.first < comparisons.second
-    asked, winner = [], []
+    asked = []
+    winner = []
     for rows in (in_order, ~in_order):
         votes = weights[rows] * (decisions[rows] - 0.5)
         asked.append(np.bincount(pair[rows], minlength=len(keys)) > 0)
@@ -118,11 +121,13 @@ def median_debiasing(comparisons: Comparisons) -> Debiasing:
     source : arXiv:2307.07889, section 3.5
     """
     known = ~np.isnan(comparisons.log_odds)
-    odds, weights = comparisons.log_odds[known], comparisons.weights[known]
+    odds = comparisons.log_odds[known]
+    weights = comparisons.weights[known]
     if not len(odds):
         raise InputError(f"cannot estimate a threshold: none of {len(comparisons)} calls prefers a text")
     order = np.argsort(odds, kind="stable")
-    odds, below = odds[order], np.cumsum(weights[order])
+    odds = odds[order]
+    below = np.cumsum(weights[order])
     around = below[-1] / 2 * np.array([1 - 1e-12, 1 + 1e-12])
     middle = odds[np.searchsorted(below, around)]
     if np.isinf(middle).any():

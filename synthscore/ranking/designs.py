@@ -59,14 +59,18 @@ class Selection:
     def __str__(self) -> str:
         """For signatures."""
         pairs = "all" if self.budget is None else f"greedy,budget={self.budget}"
-        return f"{pairs},{'both-orders' if self.both_orders else 'one-order'},seed={self.seed}"
+        orders = "both-orders" if self.both_orders else "one-order"
+        return f"{pairs},{orders},seed={self.seed}"
 
 
 def all_pairs(n: int, *, both_orders: bool = True) -> IntArray:
     """Every pair, in both orders or in one. In one, each candidate is first in half of its pairs (even n: give or take
     one)."""
     require_budget(n, n - 1)
-    return numbered_calls(n, np.arange(n * (n - 1) // (1 if both_orders else 2)))
+    n_calls = n * (n - 1)
+    if not both_orders:
+        n_calls //= 2
+    return numbered_calls(n, np.arange(n_calls))
 
 
 def greedy(n: int, n_calls: int, rng: np.random.Generator, *, both_orders: bool = True) -> IntArray:
@@ -85,7 +89,8 @@ def greedy(n: int, n_calls: int, rng: np.random.Generator, *, both_orders: bool 
     source : arXiv:2405.05894, section 3.6 and A.6. Memory grows with n squared; times: benchmarks/pair_selection.py
     """
     require_budget(n, n_calls, most=n * (n - 1), both_orders=both_orders)
-    pairs = rng.permutation(n)[_greedy_pairs(n, n_calls // 2 if both_orders else n_calls)]
+    n_pairs = n_calls // 2 if both_orders else n_calls
+    pairs = rng.permutation(n)[_greedy_pairs(n, n_pairs)]
     if both_orders:
         return in_both_orders(pairs)
     all_once = n * (n - 1) // 2

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscore.errors import InputError
-from synthscore.ranking.comparisons import Comparisons, added_up
+from synthscore.ranking.comparisons import Comparisons, add_up
 from synthscore.ranking.result import Ranking
 from tests.factories import turned
 
@@ -50,7 +50,7 @@ def test_pairs_of_no_calls_are_none():
 
 
 def test_adding_up_sorts_and_keeps_what_is_there_once():
-    i, j, (total,) = added_up(np.array([2, 0, 2, 0]), np.array([0, 1, 0, 2]), 3, [np.array([1.0, 2.0, 3.0, 4.0])])
+    i, j, (total,) = add_up(np.array([2, 0, 2, 0]), np.array([0, 1, 0, 2]), 3, [np.array([1.0, 2.0, 3.0, 4.0])])
     assert (i.tolist(), j.tolist(), total.tolist()) == ([0, 0, 2], [1, 2, 0], [2.0, 4.0, 4.0])
 
 

@@ -67,17 +67,17 @@ def test_a_bias_is_estimated_over_all_sets_and_taken_out_of_each():
     assert found.shift == shift
     for group, calls in SETS.sets.items():
         expected = METHODS["average-probability"](shift.apply(calls))
-        np.testing.assert_array_equal(found.of[group].scores, expected.scores)
-    gamma = rank(SETS, "poe-bt", debias="gamma").of["1",]
+        np.testing.assert_array_equal(found.by_group[group].scores, expected.scores)
+    gamma = rank(SETS, "poe-bt", debias="gamma").by_group["1",]
     assert gamma.settings["gamma"] == mean_debiasing(together).shift
-    beta = rank(SETS, "poe-g", debias="gamma").of["1",]
+    beta = rank(SETS, "poe-g", debias="gamma").by_group["1",]
     assert beta.settings["beta"] == pytest.approx(together.probabilities.mean())
 
 
 def test_a_set_that_cannot_be_ranked_is_a_reason_beside_the_others_and_an_error_alone():
     apart = Comparisons.of([("a", "b", 0.8), ("c", "d", 0.7)])
     found = rank(ComparisonSets(("context_id",), {("1",): apart, ("2",): OTHERS}))
-    assert "no comparison links" in found.of["1",]
+    assert "no comparison links" in found.by_group["1",]
     rows = list(found.to_rows())
     assert [(row["id"], row["context_id"], row["status"]) for row in rows] == [
         *((name, "1", "unscored") for name in "abcd"),

@@ -430,7 +430,7 @@ def test_a_place_that_decides_is_refused_just_where_a_linear_programme_says_so()
 def test_a_group_in_which_the_place_decides_is_unscored_alone(winner, preferred):
     rows = [{"context_id": "place", "first": a, "second": b, "outcome": winner} for a, b in ("ab", "ba")]
     rows += [{"context_id": "fine", "first": a, "second": b, "probability": 0.6} for a, b in ("ab", "ba")]
-    found = rank(ComparisonSets.load(rows), "poe-bt", debias="mle").of
+    found = rank(ComparisonSets.load(rows), "poe-bt", debias="mle").by_group
     assert f"no finite gamma, since {preferred} text wins" in found["place",]
     assert found["fine",].converged
 

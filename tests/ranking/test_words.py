@@ -190,6 +190,6 @@ def test_a_judge_asked_in_words_gives_counts_that_bt_ranks():
     calls = sets.sets["c", "coherence"]
     assert len(calls) == 20
     assert calls.n_samples.tolist() == calls.weights.tolist() == [3.0] * 20
-    ranking = rank(sets).of["c", "coherence"]
+    ranking = rank(sets).by_group["c", "coherence"]
     assert ranking.method == "bt"
     assert {ranking.ids[k] for k in ranking.order[:2]} == {"t3", "t4"}
