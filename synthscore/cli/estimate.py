@@ -13,7 +13,7 @@ from .options import FileIn, Input, RowsOut
 
 if TYPE_CHECKING:
     from ..estimating import Estimates
-    from ..estimating.prediction_powered import Figure
+    from ..estimating.prediction_powered import IntervalEstimate
 
 
 def estimate(
@@ -99,7 +99,7 @@ def _table(found: Estimates, what: str) -> str:
     return table(rows, (what, interval, "labels alone", "scores alone", "lambda", "labels", "texts"))
 
 
-def _shown(figure: Figure) -> str:
+def _shown(figure: IntervalEstimate) -> str:
     if figure.low != figure.low:
         return "-" if figure.value != figure.value else f"{figure.value:.2f}"
     return f"{figure.value:.2f} [{figure.low:.2f}, {figure.high:.2f}]"

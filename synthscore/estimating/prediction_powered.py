@@ -17,7 +17,7 @@ from ..types import FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class IntervalEstimate:
     """A number with its interval; NaN where there is none."""
 
     value: float = math.nan
@@ -92,16 +92,16 @@ def tune_weight(labels: FloatArray, scores: FloatArray, scores_of_others: FloatA
     return min(max(covariance / ((1 + n / n_others) * variance), 0.0), 1.0) if variance else 0.0
 
 
-def t_interval(mean: ClusteredMean, confidence: float) -> Figure:
+def t_interval(mean: ClusteredMean, confidence: float) -> IntervalEstimate:
     """value +- t stderr, by Student's t with mean.freedom degrees. None where stderr is 0: labels that do not differ
     between contexts do not say how labels vary."""
     if not mean.stderr > 0:
-        return Figure(mean.value)
+        return IntervalEstimate(mean.value)
     reach = mean.t_quantile(confidence) * mean.stderr
-    return Figure(mean.value, mean.stderr, mean.value - reach, mean.value + reach)
+    return IntervalEstimate(mean.value, mean.stderr, mean.value - reach, mean.value + reach)
 
 
-def share_interval(mean: ClusteredMean, confidence: float, variance: float) -> Figure:
+def share_interval(mean: ClusteredMean, confidence: float, variance: float) -> IntervalEstimate:
     """The interval of a share: all p with
 
         (value - p)^2 <= t^2 p (1 - p) / n,     n = variance / stderr^2
@@ -120,8 +120,8 @@ def share_interval(mean: ClusteredMean, confidence: float, variance: float) -> F
     elif mean.value in (0, 1) and mean.stderr == 0:
         n = float(mean.n_contexts)
     else:
-        return Figure(mean.value)
+        return IntervalEstimate(mean.value)
     spread = mean.t_quantile(confidence) ** 2 / n
     good, bad = mean.value, 1 - mean.value
     reach = spread / 2 + math.sqrt(spread * good * bad + spread**2 / 4)
-    return Figure(mean.value, mean.stderr, good**2 / (good + reach), 1 - bad**2 / (bad + reach))
+    return IntervalEstimate(mean.value, mean.stderr, good**2 / (good + reach), 1 - bad**2 / (bad + reach))
