@@ -54,9 +54,9 @@ def edit(function: Callable[[str, Generator, Material], str]) -> Edit:
     return made
 
 
-def require(found: object) -> None:
+def require(place: object) -> None:
     """raises : NoPlaceError"""
-    if not found:
+    if not place:
         raise NoPlaceError
 
 
@@ -313,8 +313,8 @@ def plain_words(text: str, rng: Generator, material: Material) -> str:
 
 @edit
 def dropped_clause(text: str, rng: Generator, material: Material) -> str:
-    found = [match.span() for clause in _CLAUSES for match in clause.finditer(text)]
-    start, end = pick(rng, found)
+    clauses = [match.span() for clause in _CLAUSES for match in clause.finditer(text)]
+    start, end = pick(rng, clauses)
     made = text[:start] + text[end:]
     require(made)
     return made

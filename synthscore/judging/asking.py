@@ -179,13 +179,15 @@ class Asking:
     ) -> Signature:
         """What verdicts depend on; and further parts. on_ladders : as of `ask`"""
         self = self.for_judge(engine)
-        tau = ("rungs" if on_ladders else "1") if capabilities_of(engine).gives_rewards else ""
+        tau = ""
+        if capabilities_of(engine).gives_rewards:
+            tau = "rungs" if on_ladders else "1"
         orders = f"2,{mean_of_orders(engine)}" if self.both_orders else "1"
         return _sign(self, engine.signature, tau, orders, templates, **parts)
 
 
 def mean_of_orders(engine: Engine) -> OrdersMean:
-    """Log-odds, but of a judge whose answers are choices or words, which have none."""
+    """What is averaged over both orders: log-odds, or probabilities where answers are choices or words."""
     return "log-odds" if capabilities_of(engine).answers == "probabilities" else "probabilities"
 
 
@@ -195,12 +197,13 @@ def _sign(
 ) -> Signature:
     """tau : how rewards become preferences (rewards.py); "" for judges that are asked for labels"""
     template = "likelihood" if tau else asking.template
+    if tau:
+        parts = {"tau": tau, **parts}
     return Signature.of(synthscore=__version__, **dict(judge.parts)).with_(
         **templates.signature_parts(template),
         protocol=asking.protocol,
         labels=",".join(labels_of(asking.protocol, templates.task)),
         orders=orders,
-        **({"tau": tau} if tau else {}),
         **parts,
     )
 
@@ -315,20 +318,20 @@ class Inquiry:
         """swapped : bool, shape (n_orders, n_pairs): where the question was about the reference"""
         asking = self.asking
         labels = labels_of(asking.protocol, self.templates.task)
-        found = stacked(labels, answers, capabilities_of(self.engine).reports_mass)
+        columns = stacked(labels, answers, capabilities_of(self.engine).reports_mass)
         n_orders, n_pairs = swapped.shape
         shape = (n_orders * asking.n_sides, n_pairs, len(labels))
-        silent = np.exp(found.log_probs).sum(axis=1) < asking.min_mass
-        ends = np.where(silent[:, None], np.nan, [found.least, found.log_probs])
+        silent = np.exp(columns.log_probs).sum(axis=1) < asking.min_mass
+        ends = np.where(silent[:, None], np.nan, [columns.least, columns.log_probs])
         least, most = (read_labels(asking.protocol, end.reshape(shape), absent=-np.inf) for end in ends)
         low, high = margin_limits(least, most)
         half_width = np.swapaxes(high - low, 0, 1).ravel() / 2  # of each question, in the order of its answers
-        failures = unanswered(found, asking.min_mass, asking.max_unreported, half_width)
-        probs = found.probs
+        failures = unanswered(columns, asking.min_mass, asking.max_unreported, half_width)
+        probs = columns.probs
         probs[list(failures)] = np.nan
         shares = read_labels(asking.protocol, probs.reshape(shape), absent=0.0)
         least, most, shares = (_about_target(questions, swapped) for questions in (least, most, shares))
-        return _Reading(found, _verdicts_of(shares), least, most, failures)
+        return _Reading(columns, _verdicts_of(shares), least, most, failures)
 
     def verdicts(self) -> Verdicts:
         """On all that was asked."""
@@ -403,8 +406,8 @@ class _Reading(NamedTuple):
         for pair in np.flatnonzero(answered & (half_width > max_unreported)).tolist():
             rows = range(pair, len(self.answers), n_pairs)
             orders = np.repeat(["first", "second"], len(self.least)).tolist()
-            each = [(bounded(self.answers, row), order) for row, order in zip(rows, orders, strict=True)]
-            missing = " and ".join(f"{labels} in the {order} order" for labels, order in each if labels)
+            unreported = [(bounded(self.answers, row), order) for row, order in zip(rows, orders, strict=True)]
+            missing = " and ".join(f"{labels} in the {order} order" for labels, order in unreported if labels)
             reasons[pair] = why_unreported(missing, half_width[pair], max_unreported)
         return reasons
 

@@ -99,9 +99,9 @@ class Templates:
         self._folders = _folders(task, templates)
         self._own = task.templates if self.name in TEMPLATE_SETS else {}
         self._checked: set[str] = set()
-        own = jinja2.DictLoader({f"{name}.jinja": source for name, source in self._own.items()})
+        task_templates = jinja2.DictLoader({f"{name}.jinja": source for name, source in self._own.items()})
         self._environment = ImmutableSandboxedEnvironment(
-            loader=jinja2.ChoiceLoader([own, jinja2.FileSystemLoader(self._folders)]),
+            loader=jinja2.ChoiceLoader([task_templates, jinja2.FileSystemLoader(self._folders)]),
             undefined=jinja2.StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -252,8 +252,10 @@ class Templates:
         try:
             module = self._environment.get_template(f"{name}.jinja").make_module(values)
             text = str(module)
+            prefill = str(getattr(module, "prefill", ""))
             shared = str(getattr(module, "shared", ""))
-            return Prompt(text, str(getattr(module, "prefill", "")), len(shared) if text.startswith(shared) else 0)
+            n_shared = len(shared) if text.startswith(shared) else 0
+            return Prompt(text, prefill, n_shared)
         except jinja2.TemplateNotFound as error:
             raise self._missing(str(error.name).removesuffix(".jinja")) from error
         except jinja2.UndefinedError as error:

@@ -213,7 +213,7 @@ class StoredVerdicts:
         for key, score in scores.items():
             verdicts = {(v.level, v.swapped): (v.better, v.worse, v.similar) for v in score.verdicts}
             if score.status == "ok" and score.low is None and not score.reason and len(verdicts) == n_rungs * n_orders:
-                value = np.array([verdicts[at] for at in sorted(verdicts)], dtype="<f8").tobytes()
+                value = np.array([verdicts[asked] for asked in sorted(verdicts)], dtype="<f8").tobytes()
                 answers.append(Stored(key, VERDICTS, binascii.b2a_base64(value, newline=False).decode(), self.engine))
         return self.store.put_many(answers)
 
@@ -318,13 +318,13 @@ class RecordedEngine:
     def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
         keys = [question.key(str(self.signature)) for question in questions]
         with Store(self.path, create=False) as store:
-            found = look_up(store, keys, questions, self.capabilities)
+            stored = look_up(store, keys, questions, self.capabilities)
         if progress:
             progress(len(questions))
-        pairs = zip(keys, questions, strict=True)
-        return Answers(
-            [found[key] if key in found else EngineError(self._missing(question)) for key, question in pairs]
-        )
+        rows = []
+        for key, question in zip(keys, questions, strict=True):
+            rows.append(stored[key] if key in stored else EngineError(self._missing(question)))
+        return Answers(rows)
 
     def _missing(self, question: Question) -> str:
         prompt = question.prompt
@@ -421,7 +421,8 @@ class QuestionCounter(EngineAround):
     def n_tokens(self) -> int:
         """In the prompts of the new ones."""
         characters = self.n_new * self._n_characters / max(self._n_new, 1)
-        return round(characters * (self._n_tokens / self._n_read if self._n_read else 1 / 4))
+        tokens_a_character = self._n_tokens / self._n_read if self._n_read else 1 / 4
+        return round(characters * tokens_a_character)
 
     @property
     def tokenised(self) -> bool:
@@ -429,13 +430,18 @@ class QuestionCounter(EngineAround):
         return self._n_read > 0
 
     def _pace(self, kind: Kind) -> float | None:
-        """Of the last runs that asked this engine enough."""
-        store, engine = store_of(self.engine), str(self.signature)
-        n, seconds = 0, 0.0
-        for run in reversed([] if store is None else store.runs()):
-            if (run.engine, run.kind) == (engine, kind) and n < _ENOUGH:
-                n, seconds = n + run.spent.n_asked, seconds + run.spent.seconds
-        return n / seconds if seconds else None
+        """Questions a second, by the last runs that asked this engine enough; None where that is not known."""
+        store = store_of(self.engine)
+        if store is None:
+            return None
+        engine = str(self.signature)
+        n_asked = 0
+        seconds = 0.0
+        for run in reversed(store.runs()):
+            if (run.engine, run.kind) == (engine, kind) and n_asked < _ENOUGH:
+                n_asked += run.spent.n_asked
+                seconds += run.spent.seconds
+        return n_asked / seconds if seconds else None
 
     def scaled_to(self, n_questions: int) -> QuestionCounter:
         """This, for so many questions of the same kind."""
