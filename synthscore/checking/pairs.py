@@ -50,9 +50,8 @@ class RungPair:
 
 
 def rung_pairs(ladders: Iterable[Ladder]) -> dict[Key, list[RungPair]]:
-    """Of each task and attribute all pairs, in an order of which any beginning is spread over ladders and distances.
-
-    It is drawn by hash: the order of the ladders changes nothing.
+    """All pairs of each task and attribute, in an order of which every beginning is spread over ladders and distances.
+    It is drawn by hashes, so that it does not depend on the order of the ladders.
     raises : LadderError for a ladder without its context
     """
     groups: dict[Key, list[list[RungPair]]] = {}

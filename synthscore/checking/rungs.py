@@ -1,7 +1,7 @@
-"""Ladders + judge -> what it makes of their rungs, compared with each other. Pure, given the engine.
+"""Ladders + judge -> its comparisons of their rungs with each other, and the rungs' positions. Pure, given the engine.
 
-A ladder's order is what its writer intended. Whether a judge sees that order too decides whether scores against the
-ladder mean anything under that judge: how it compares them, where it puts them, by how much it tells them apart.
+A ladder's order is what its writer intended. Scores against the ladder mean something under a judge only if the judge
+sees that order too: in its comparisons, in the positions of the rungs, and in the gaps between them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..types import Context, FloatArray, IntArray, Ladder, grouped
 
 @dataclass(frozen=True, slots=True)
 class LadderCheck:
-    """What a judge makes of one ladder.
+    """A judge's comparisons of the rungs of one ladder.
 
     levels : the levels that have a text, worst first; a failed rung is stepped over
     pairs : (lower level, higher level) -> margin, p(Better) - p(Worse) of the higher against the lower, in [-1, 1], of
@@ -56,7 +56,7 @@ class LadderCheck:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgedRungs:
-    """What a judge made of rungs compared with each other.
+    """A judge's verdicts on rungs compared with each other.
 
     indices : int64, shape (n_pairs, 3); ladder, the higher rung, the lower one, from 0. The verdicts are on the higher
     """

@@ -174,7 +174,7 @@ def degrade(
 def at_severity(text: str, plan: Sequence[DamagedText], severity: float) -> tuple[str, tuple[str, ...]]:
     """As `degrade`, by a plan that was made before.
 
-    Of N severities that are evenly spaced over [0, 1], all texts differ where the plan has N - 1 edits or more.
+    The texts at N evenly spaced severities from 0 to 1 all differ if the plan has N - 1 edits or more.
     """
     if severity == 0:
         return text, ()

@@ -1,5 +1,5 @@
-"""What edits are made of: the material that they draw on, their register, and the steps that they share; and the edits
-of wording. Those of what is claimed are in `claims`, of whole sentences and turns in `whole`.
+"""The material that edits draw on, their register, and the steps that they share; and the edits of wording. Edits of
+claims are in `claims`, those of whole sentences and turns in `whole`.
 
 An edit: text + rng + material -> a slightly worse text, or None where nothing fits. Which attributes it lowers, and by
 how much, stands in data/degrade/damages.toml, under its name.

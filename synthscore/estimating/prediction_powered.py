@@ -32,7 +32,7 @@ class IntervalEstimate:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """The mean label, by three ways; `weight` is that of the scores in the corrected one."""
+    """The mean label, estimated in three ways; `weight` is that of the scores in the corrected mean."""
 
     corrected: ClusteredMean
     labels_alone: ClusteredMean
@@ -40,7 +40,7 @@ class Means:
     weight: float
 
     def minus(self, other: Means) -> Means:
-        """The differences, in which what both have of a context cancels. They have no weight of their own: NaN."""
+        """The differences of two systems' means, in which effects of shared contexts cancel. Their weight is NaN."""
         return Means(
             self.corrected.plus(other.corrected, -1.0),
             self.labels_alone.plus(other.labels_alone, -1.0),
@@ -106,9 +106,9 @@ def share_interval(mean: ClusteredMean, confidence: float, variance: float) -> I
 
         (value - p)^2 <= t^2 p (1 - p) / n,     n = variance / stderr^2
 
-    where n is how many texts, each drawn by itself, would tell as much. value +- t stderr would be too short where few
-    texts are good, or few are not. Where none is, or every one, labels do not show how they vary, and n is how many
-    contexts there are: a context tells as much as one label, or more.
+    where n is the effective number of independent texts. value +- t stderr would be too short where few texts are good,
+    or few are bad. Where all labels are equal, they do not show how they vary, and n is the number of contexts, since a
+    context tells at least as much as one label.
 
     variance : of one label, p (1 - p) of the share by labels alone
     returns : no interval where the share is below 0 or above 1, as a corrected one can be, or where it is between them

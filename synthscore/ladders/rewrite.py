@@ -67,7 +67,8 @@ def redraft(
     faulty: Mapping[Key, FaultyRungs],
     writer: str,
 ) -> tuple[list[Draft], list[str]]:
-    """Of ladders that are there, only the rungs at fault are to be written, and those that were written from them.
+    """Drafts of existing ladders, in which only the rungs at fault, and the rungs that were written from them, are to
+    be written.
 
     drafts : of new ladders. there : the ladders that there are. writer : the name of who writes now
     returns : what is to be written; and why rungs at fault stay as they are, a line each
@@ -103,7 +104,8 @@ def redraft(
 
 
 def _levels(ladder: Ladder, faults: FaultyRungs, writer: str) -> tuple[set[int], list[str]]:
-    """The levels to be written again; and why others are not, because the writer would replace texts of another."""
+    """The levels to be written again; and why other levels stay: this writer must not replace another writer's
+    texts."""
     levels: set[int] = set()
     left: list[str] = []
     for level in faults.reasons:

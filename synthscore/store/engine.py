@@ -44,11 +44,12 @@ _ENOUGH = 100  # questions that tell an engine's pace
 class StoredEngine(EngineAround):
     """An engine that is asked only what the store does not hold. Itself an Engine.
 
-    Distinct questions that are missing go to the inner engine in the order given. Each answer is stored when it comes,
+    Missing questions go to the inner engine, each once, in the order given. An answer is stored when it comes, together
     with others of the same half second (parts.PART_S), whatever ends the call, so that a run that was interrupted or
-    killed goes on where it was. Rows that failed are not stored.
+    killed continues where it was. Failed rows are not stored.
 
-    runs : what the inner engine was asked so far, and what it took, by kind of question. n_kept : answers stored so far
+    runs : the questions that the inner engine was asked so far, and what they took, by kind. n_kept : answers stored so
+    far
     budget : when that is enough; None: never
     """
 
@@ -66,7 +67,7 @@ class StoredEngine(EngineAround):
         return sum((run.spent for run in self.runs.values()), Spent())
 
     def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
-        """As the inner engine's; the tokens are of what was asked now.
+        """The answers as from the inner engine; tokens are those of the questions that were asked now.
 
         raises : Unasked, where the budget does not allow all that is missing; what was answered is stored
         """
@@ -101,8 +102,8 @@ class StoredEngine(EngineAround):
 
 
 class _Keeper:
-    """Stores the answers to some questions of one kind as they come, some together (PART_S, PART_N); at the end,
-    whatever it is, those that are left.
+    """Stores the answers to some questions of one kind as they come, several at a time (PART_S, PART_N). The last ones
+    are stored even where an exception ends the call.
 
     n_left : questions of the call that come after these. answers : by the places of their questions. usage : of all
     """
@@ -183,7 +184,7 @@ class StoredVerdicts:
         self.store, self.engine, self.asked = store, str(engine), asked
 
     def begun(self, ladder: Ladder, context: Context) -> Any:
-        """A hash of all that the verdicts depend on but the text, for `key`. context : that the text was written for"""
+        """A hash, for `key`, of all that the verdicts depend on besides the text. context : of the text"""
         parts = (self.asked, ladder.task, ladder.attribute, context.text, context.facts, ladder.hash)
         return hashlib.sha256(text_hash(VERDICTS, self.engine, *parts).encode())
 
@@ -208,7 +209,7 @@ class StoredVerdicts:
         return self.store.get_many(keys, read)
 
     def put_many(self, scores: Mapping[bytes, Score], n_rungs: int, n_orders: int) -> int:
-        """Keep what the scores were computed from, of those that are whole. How many were new."""
+        """Store the verdicts of the complete scores. Returns how many were new."""
         answers = []
         for key, score in scores.items():
             verdicts = {(v.level, v.swapped): (v.better, v.worse, v.similar) for v in score.verdicts}
@@ -219,7 +220,7 @@ class StoredVerdicts:
 
 
 def stored_value(answer: LabelAnswer | Generation | FloatArray) -> Any:
-    """What is stored of an answer; JSON keeps every bit of its numbers."""
+    """An answer as it is stored. JSON keeps every bit of its numbers."""
     if isinstance(answer, Generation):
         return [answer.text, answer.finish_reason, answer.n_tokens]
     if isinstance(answer, np.ndarray):
@@ -341,7 +342,7 @@ class RecordedEngine:
 
 
 class QuestionCounter(EngineAround):
-    """An engine in the place of another, that counts what it is asked and answers nothing.
+    """An engine that replaces another, counts the questions that it is asked, and answers none.
 
     front : the engine that is asked in the place of the one that it was made of (`replacing`)
     n_samples : questions that `front` makes of one on labels
@@ -399,7 +400,7 @@ class QuestionCounter(EngineAround):
             self._n_read += _size(question)
 
     def _missing(self, keys: Sequence[bytes], questions: Sequence[Question]) -> dict[bytes, Question]:
-        """Those that the store does not hold, each once."""
+        """The questions that the store does not hold, each once."""
         store = store_of(self.engine)
         stored = look_up(store, keys, questions, self.capabilities) if store else {}
         asked = zip(keys, questions, strict=True)
@@ -444,7 +445,7 @@ class QuestionCounter(EngineAround):
         return n_asked / seconds if seconds else None
 
     def scaled_to(self, n_questions: int) -> QuestionCounter:
-        """This, for so many questions of the same kind."""
+        """The same counter, for this number of questions of the same kind."""
         self.n_questions = n_questions
         return self
 

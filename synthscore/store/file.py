@@ -93,8 +93,8 @@ class Store:
     path : None for $SYNTHSCORE_STORE, or synthscore/answers.sqlite in the user's cache folder
     create : make the file where there is none
     read_only : the file or its folder cannot be written to: what it holds can be read, and nothing can be stored
-    raises : StoreError. A file that SQLite cannot read is never mended or replaced in silence; `salvage` takes what is
-        good in it into another
+    raises : StoreError. A file that SQLite cannot read is never mended or replaced silently; `salvage` copies its good
+        answers into another
     warns : of answers without their checksum, which count as missing and are replaced when they are stored again
     """
 
@@ -175,7 +175,7 @@ class Store:
         return values
 
     def put_many(self, answers: Iterable[Stored], run: EngineRun | None = None) -> int:
-        """Store answers in one transaction: all or none of them. How many were new.
+        """Store answers in one transaction, all or none of them. Returns how many were new.
 
         run : that they come from, with all that it took so far
         """
@@ -192,8 +192,8 @@ class Store:
     def _write(self, batches: Iterable[BatchRows], runs: Sequence[EngineRun] = ()) -> int:
         n_new, damaged = 0, tuple(self._damaged)
         with self._using(), self._transaction():
-            # Damaged answers that no other process has replaced would keep their keys from being stored again. They go
-            # only when answers are written: who only reads changes nothing.
+            # Damaged answers would keep their keys from being stored again, unless another process has replaced them.
+            # They are removed only when answers are written, so that reading changes nothing.
             self._db.executemany(
                 "DELETE FROM answers WHERE batch = ? AND place = ?"
                 " AND CAST(key AS BLOB) IS CAST(? AS BLOB) AND CAST(value AS BLOB) IS CAST(? AS BLOB)"
@@ -298,7 +298,7 @@ class Store:
         ]
 
     def merge(self, other: str | os.PathLike[str]) -> int:
-        """Take all answers of another store's file, their questions, and what runs took. How many were new."""
+        """Copy all answers of another store's file, their questions, and what runs took. Returns how many were new."""
         with Store(other, create=False) as source:  # a batch at a time, so that neither store is locked for long
             batches = (source._read(batch.id) for batch in source.batches())
             n_new = sum(self._write([batch]) for batch in batches if batch is not None)
@@ -307,8 +307,8 @@ class Store:
             return n_new
 
     def salvage(self, damaged: str | os.PathLike[str]) -> int:
-        """Take the answers of a damaged store's file that SQLite can read and that have their checksum. How many were
-        new.
+        """Copy the answers of a damaged store's file that SQLite can read and whose checksum is right. Returns how many
+        were new.
 
         damaged : with the -wal beside it, if there is one; it stays as it is
         raises : StoreError where no good answer is in it
@@ -438,7 +438,8 @@ class Store:
 
 
 def _readable_parts(path: Path) -> Iterator[BatchRows | list[EngineRun]]:
-    """What can be read of a damaged file, of a copy: SQLite would change it. Batches, then what runs took."""
+    """The readable batches of a damaged file, then what runs took. A copy is read, because SQLite would change the
+    file."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "damaged.sqlite"
         for suffix in ("", "-wal"):
@@ -462,7 +463,8 @@ def _readable_parts(path: Path) -> Iterator[BatchRows | list[EngineRun]]:
 
 
 def _sound_rows(rows: Iterable[AnswerRow]) -> tuple[list[tuple[int, bytes, str]], dict[AnswerRow, str]]:
-    """Place, key and value of those that have their checksum and hold JSON; and the others, as _warn_of takes them."""
+    """Place, key and value of the rows whose checksum is right and whose value is JSON; and the other rows, as _warn_of
+    takes them."""
     sound: list[tuple[int, bytes, str]] = []
     damaged: dict[AnswerRow, str] = {}
     for row in rows:
@@ -486,7 +488,8 @@ def _readable(db: sqlite3.Connection, query: str, order: str) -> Iterator[tuple[
 
 
 def to_row(answer: Stored, created_at: int) -> dict[str, Any]:
-    """An answer with its question as a row of JSON. -inf, of an impossible label, is a text: JSON does not have it."""
+    """An answer with its question as a row of JSON. The log-probability of an impossible label is the text "-inf",
+    since JSON has no infinities."""
     question: dict[str, Any] | None = None
     if answer.question is not None:
         question = _question_row(answer.question)
