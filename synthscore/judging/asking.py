@@ -467,8 +467,8 @@ def both_in_one(by_order: FloatArray, protocol: ProtocolName, mean: OrdersMean) 
 
         p(l) = sqrt(p_0(l) p_1(l)) / sum_m sqrt(p_0(m) p_1(m))
 
-    A position bias that adds a constant to a label's log-odds cancels, whatever its size. NaN where no label is possible
-    in both orders. By "probabilities" the mean of these, for choices, which are 1 and 0.
+    A position bias that adds a constant to a label's log-odds cancels, whatever its size. NaN where no label is
+    possible in both orders. By "probabilities" the mean of these, for choices, which are 1 and 0.
     by_order : float64, shape (n_orders, ..., 3), as of Verdicts. returns : shape (..., 3)
     """
     if len(by_order) == 1 or mean == "probabilities":
