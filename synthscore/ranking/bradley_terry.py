@@ -51,7 +51,7 @@ def bradley_terry(
     """
     epsilon = 1 / (comparisons.n_candidates - 1)
     pairs = decide(comparisons, decisions).pairs()
-    wins, losses = pairs.shared_out()
+    wins, losses = pairs.split_ties()
     extra = epsilon if prior == "observed" else 0.0
     return _rank(
         comparisons,
@@ -91,7 +91,7 @@ def soft_bradley_terry(
     return _rank(
         comparisons,
         pairs,
-        Logistic(*pairs.shared_out(), gamma),
+        Logistic(*pairs.split_ties(), gamma),
         method="poe-bt",
         settings=settings,
         stderr=stderr,

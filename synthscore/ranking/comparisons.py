@@ -1,4 +1,4 @@
-"""What was answered when texts were compared: the input of every ranking method. Pure NumPy: no files, no model.
+"""The answers about pairs of texts: the input of every ranking method. Pure NumPy: no files, no model.
 
 A comparison is one *call*: two texts were shown in an order, and an answer came back. Two calls about the same two
 texts, one in each order, are two comparisons of one *pair*.
@@ -39,7 +39,7 @@ class Pairs(NamedTuple):
     def games(self) -> FloatArray:
         return self.wins + self.losses + self.ties
 
-    def shared_out(self) -> tuple[FloatArray, FloatArray]:
+    def split_ties(self) -> tuple[FloatArray, FloatArray]:
         """Wins and losses, each with half of the ties."""
         return self.wins + self.ties / 2, self.losses + self.ties / 2
 
@@ -69,12 +69,14 @@ class Comparisons:
     n_samples: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        n, k = len(self.ids), len(self.first)
+        n = len(self.ids)
+        k = len(self.first)
         if len(set(self.ids)) < n:
             twice = next(name for name, count in Counter(self.ids).items() if count > 1)
             raise InputError(f"candidate {twice!r} is named twice, expected all ids different", value=twice)
         if n < 2:
-            raise InputError(f"{n} candidate{'s' * (n != 1)}, expected at least 2 to compare")
+            noun = "candidate" if n == 1 else "candidates"
+            raise InputError(f"{n} {noun}, expected at least 2 to compare")
         arrays = self.first, self.second, self.log_probs, self.weights
         shapes = [array.shape for array in arrays]
         if shapes != [(k,), (k,), (k, 3), (k,)] or {array.dtype.kind for array in arrays[:2]} - {*"iu"}:
@@ -85,7 +87,7 @@ class Comparisons:
         low, high = np.sort([self.first, self.second], axis=0)
         probs = np.exp(self.log_probs)
         total = probs.sum(axis=1)
-        good = {  # what is wrong with the rows that are not
+        good = {  # what is wrong with a row -> which rows are good in this respect
             f"an index outside 0..{n - 1}": (low >= 0) & (high < n),
             "a text that is compared with itself": low < high,
             "probabilities that do not sum to 1": np.abs(total - 1) < 1e-6,  # False for NaN
@@ -121,9 +123,12 @@ class Comparisons:
         index = {name: k for k, name in enumerate(names)}
         for number, row in enumerate(rows, 1):
             if not 3 <= len(row) <= 4 or row[0] not in index or row[1] not in index:
+                shown = ", ".join(map(repr, names[:5]))
+                if len(names) > 5:
+                    shown += ", ..."
                 raise InputError(
                     f"comparison {number} is {row!r}, expected (first, second, P(first is better)[, weight]) of the "
-                    f"{len(names)} candidates {', '.join(map(repr, names[:5]))}{', ...' if len(names) > 5 else ''}",
+                    f"{len(names)} candidates {shown}",
                     row=number,
                     value=row,
                 )

@@ -45,7 +45,7 @@ def correlate_errors(comparisons: Comparisons) -> float:
     from .bradley_terry import soft_bradley_terry
 
     pairs = comparisons.pairs()
-    wins, _ = pairs.shared_out()
+    wins, _ = pairs.split_ties()
     n = pairs.games
     means = wins / n
     freedom = len(n) - (comparisons.n_candidates - 1)
