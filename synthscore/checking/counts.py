@@ -105,10 +105,12 @@ def count_quality(ladders: Sequence[Ladder]) -> list[dict[int, float]]:
         weights[context] = np.full(len(spread), np.nan)
         if len(others):
             weights[context] = np.linalg.solve(gram, slopes[others].sum(axis=0))
-    return [
-        dict(zip((rung.level for rung in ladder.usable), (rows @ weights[ladder.context_id]).tolist(), strict=True))
-        for ladder, rows in zip(ladders, scaled, strict=True)
-    ]
+    quality = []
+    for ladder, ladder_counts in zip(ladders, scaled, strict=True):
+        levels = [rung.level for rung in ladder.usable]
+        values = (ladder_counts @ weights[ladder.context_id]).tolist()
+        quality.append(dict(zip(levels, values, strict=True)))
+    return quality
 
 
 def _centred_counts(ladder: Ladder) -> FloatArray:

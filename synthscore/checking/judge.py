@@ -247,20 +247,7 @@ class JudgeReport:
             {"task": key[0], "attribute": key[1], "decision": decisions[key], **report.figures()}
             for key, report in self.by_attribute().items()
         ]
-        pairs = [
-            {
-                "task": one.pair.ladder.task,
-                "context_id": one.pair.ladder.context_id,
-                "attribute": one.pair.ladder.attribute,
-                "levels": [one.pair.lower.level, one.pair.higher.level],
-                "log_odds": one.log_odds,
-                "margin": one.margin,
-                "other_margin": one.other_margin,
-                "count_margin": one.count_margin,
-                "reason": one.reason,
-            }
-            for one in self.judged
-        ]
+        pairs = [_pair_row(one) for one in self.judged]
         whole = {"verdict": self.verdict, **self.figures(), "n_questions": self.n_questions}
         figures: dict[str, Any] = plain({**whole, "groups": groups, "each": pairs, "signature": str(self.signature)})
         return figures
@@ -268,6 +255,21 @@ class JudgeReport:
     def save(self, path: str | os.PathLike[str]) -> None:
         """As JSON; the file appears whole or not at all."""
         write_whole(path, json.dumps(self.to_dict(), indent=1).encode() + b"\n")
+
+
+def _pair_row(judged: JudgedPair) -> dict[str, Any]:
+    pair = judged.pair
+    return {
+        "task": pair.ladder.task,
+        "context_id": pair.ladder.context_id,
+        "attribute": pair.ladder.attribute,
+        "levels": [pair.lower.level, pair.higher.level],
+        "log_odds": judged.log_odds,
+        "margin": judged.margin,
+        "other_margin": judged.other_margin,
+        "count_margin": judged.count_margin,
+        "reason": judged.reason,
+    }
 
 
 def examine(
@@ -381,10 +383,12 @@ def _with_counts(judged: Sequence[JudgedPair]) -> list[JudgedPair]:
     """Pairs of one attribute, with the margin that counts of words give them."""
     ladders = list({id(one.pair.ladder): one.pair.ladder for one in judged}.values())
     quality = dict(zip(map(id, ladders), count_quality(ladders), strict=True))
-    pairs = [(one, one.pair, quality[id(one.pair.ladder)]) for one in judged]
-    return [
-        replace(one, count_margin=levels[pair.higher.level] - levels[pair.lower.level]) for one, pair, levels in pairs
-    ]
+    counted = []
+    for one in judged:
+        by_level = quality[id(one.pair.ladder)]
+        margin = by_level[one.pair.higher.level] - by_level[one.pair.lower.level]
+        counted.append(replace(one, count_margin=margin))
+    return counted
 
 
 def _other(ladder: Ladder, attributes: Sequence[str]) -> str:

@@ -196,8 +196,9 @@ class RedteamReport:
 
         families = [row(which, family=name) for name, which in self.families.items()]
         attacks = [row([index], family=attack.family, attack=attack.name) for index, attack in enumerate(self.attacks)]
-        canaries = [
-            {
+        canaries = []
+        for column, canary in enumerate(self.canaries):
+            canary_row = {
                 "task": canary.ladder.task,
                 "context_id": canary.ladder.context_id,
                 "attribute": canary.ladder.attribute,
@@ -207,8 +208,7 @@ class RedteamReport:
                 "score": self.scores[0, column],
                 "attacked": self.scores[1:, column],
             }
-            for column, canary in enumerate(self.canaries)
-        ]
+            canaries.append(canary_row)
         figures: dict[str, Any] = plain(
             {"families": families, "attacks": attacks, "canaries": canaries, "signature": str(self.signature)}
         )

@@ -75,15 +75,16 @@ class JudgedRungs:
                 failures[ladder].append(self.verdicts.failures.get(row, ""))
             else:
                 pairs[ladder][lower + 1, higher + 1] = margins[row]
-        return [
-            LadderCheck(
+        checks = []
+        for index, ladder in enumerate(self.ladders):
+            check = LadderCheck(
                 levels=tuple(rung.level for rung in ladder.usable),
                 pairs=pairs[index],
                 n_unanswered=len(failures[index]),
                 reason=next(filter(None, failures[index]), ""),
             )
-            for index, ladder in enumerate(self.ladders)
-        ]
+            checks.append(check)
+        return checks
 
 
 def context_of(ladder: Ladder) -> Context:

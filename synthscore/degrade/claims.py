@@ -216,12 +216,12 @@ def content_word_replaced(text: str, rng: Generator, material: Material) -> str:
     source = pick(rng, (material.context, *material.foreign))
     require(fitting)
     old = bare(words[index])
-    options = sorted(
-        word
-        for word in set(content_words(source))
-        if len(word) > 4 and plain(word) and _ending(word) == _ending(old) and word[:4] != old[:4]
-        if word not in text and f" {word}" in source  # not a name in lower case
-    )
+    options = []
+    for word in sorted(set(content_words(source))):
+        like_old = len(word) > 4 and plain(word) and _ending(word) == _ending(old) and word[:4] != old[:4]
+        # A word that is not in the source after a space is a name in lower case.
+        if like_old and word not in text and f" {word}" in source:
+            options.append(word)
     words[index] = put(words[index], pick(rng, options))
     mend_articles(words, index)
     return join(words)

@@ -80,8 +80,9 @@ def attributes() -> Mapping[str, frozenset[str]]:
 @cache
 def damages() -> Mapping[str, Damage]:
     """Name -> kind of damage, in an order that counts: seeds choose by it."""
-    return {
-        name: Damage(
+    kinds = {}
+    for name, row in _file()["damages"].items():
+        kinds[name] = Damage(
             name=name,
             lowers=_named(row["lowers"]),
             also=_named(row["also"]),
@@ -89,8 +90,7 @@ def damages() -> Mapping[str, Damage]:
             unit=row["unit"],
             apply=EDITS[name],
         )
-        for name, row in _file()["damages"].items()
-    }
+    return kinds
 
 
 @cache

@@ -158,11 +158,11 @@ def names(text: str, known: str = "") -> tuple[Name, ...]:
     words = text.split()
     if text == text.lower():
         return _lower_names(words, known) if known and known != known.lower() else ()
-    capital = [
-        word.lstrip("\"'`([")[:1].isupper()
-        and (bare(word) not in word_set("stopwords") or (i > 0 and core(word) == "May"))
-        for i, word in enumerate(words)
-    ]
+    capital = []
+    for i, word in enumerate(words):
+        has_capital = word.lstrip("\"'`([")[:1].isupper()
+        is_may = i > 0 and core(word) == "May"
+        capital.append(has_capital and (bare(word) not in word_set("stopwords") or is_may))
     common = {word for word in words if word.islower()}
     inside = {bare(word) for i, word in enumerate(words) if capital[i] and not starts_sentence(words, i)}
     all_names = []

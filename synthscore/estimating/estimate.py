@@ -144,12 +144,10 @@ def estimate(
     if min_score is not None:
         values = np.where(np.isnan(values), np.nan, values >= min_score)
     n_all_contexts = int(rows.contexts.max()) + 1
-    means = {
-        system: mean_labels(rows.labels[which], values[which], rows.contexts[which], n_all_contexts)
-        for system, which in groups.items()
-    }
+    means = {}
     made = []
     for system, which in groups.items():
+        means[system] = mean_labels(rows.labels[which], values[which], rows.contexts[which], n_all_contexts)
         counts = {"n_labels": int(rows.labelled[which].sum()), "n_texts": int(which.sum())}
         row, means[system] = make_estimate(system, "", means[system], counts, confidence, share=min_score is not None)
         made.append(row)

@@ -42,10 +42,10 @@ class Means:
     def minus(self, other: Means) -> Means:
         """The differences of two systems' means, in which effects of shared contexts cancel. Their weight is NaN."""
         return Means(
-            self.corrected.plus(other.corrected, -1.0),
-            self.labels_alone.plus(other.labels_alone, -1.0),
-            self.scores_alone.plus(other.scores_alone, -1.0),
-            math.nan,
+            corrected=self.corrected.plus(other.corrected, -1.0),
+            labels_alone=self.labels_alone.plus(other.labels_alone, -1.0),
+            scores_alone=self.scores_alone.plus(other.scores_alone, -1.0),
+            weight=math.nan,
         )
 
     def by_labels_alone(self) -> Means:
@@ -98,7 +98,12 @@ def t_interval(mean: ClusteredMean, confidence: float) -> IntervalEstimate:
     if not mean.stderr > 0:
         return IntervalEstimate(mean.value)
     reach = mean.t_quantile(confidence) * mean.stderr
-    return IntervalEstimate(mean.value, mean.stderr, mean.value - reach, mean.value + reach)
+    return IntervalEstimate(
+        value=mean.value,
+        stderr=mean.stderr,
+        low=mean.value - reach,
+        high=mean.value + reach,
+    )
 
 
 def share_interval(mean: ClusteredMean, confidence: float, variance: float) -> IntervalEstimate:
@@ -124,4 +129,6 @@ def share_interval(mean: ClusteredMean, confidence: float, variance: float) -> I
     spread = mean.t_quantile(confidence) ** 2 / n
     good, bad = mean.value, 1 - mean.value
     reach = spread / 2 + math.sqrt(spread * good * bad + spread**2 / 4)
-    return IntervalEstimate(mean.value, mean.stderr, good**2 / (good + reach), 1 - bad**2 / (bad + reach))
+    low = good**2 / (good + reach)
+    high = 1 - bad**2 / (bad + reach)
+    return IntervalEstimate(value=mean.value, stderr=mean.stderr, low=low, high=high)

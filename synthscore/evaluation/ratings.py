@@ -120,9 +120,11 @@ class Ratings:
             )
         named = path not in ("", "-")
         texts = tuple(rows.texts)
-        held = [
-            (t.id, t.context_id, t.system, t.text, sorted(t.human.items()), sorted(t.annotators.items())) for t in texts
-        ]
+        held = []
+        for text in texts:
+            human = sorted(text.human.items())
+            annotators = sorted(text.annotators.items())
+            held.append((text.id, text.context_id, text.system, text.text, human, annotators))
         return cls(
             name=Path(path).name.split(".")[0] if named else "ratings",
             texts=texts,

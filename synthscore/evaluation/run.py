@@ -162,11 +162,10 @@ def _mean_over_attributes(parts: Sequence[LeaveOneOut], statistic: str) -> Mean:
 def _correct(differences: Mapping[FigureKey, Difference]) -> dict[FigureKey, Difference]:
     """The differences with their p-values corrected for as many as there are."""
     p_values = [np.nan if gap.p is None else gap.p for gap in differences.values()]
-    corrected = holm(p_values).tolist()
-    return {
-        key: replace(gap, p_holm=None if np.isnan(p) else p)
-        for (key, gap), p in zip(differences.items(), corrected, strict=True)
-    }
+    corrected = {}
+    for (key, gap), p in zip(differences.items(), holm(p_values).tolist(), strict=True):
+        corrected[key] = replace(gap, p_holm=None if np.isnan(p) else p)
+    return corrected
 
 
 def _any_rated_by_several(ratings: Ratings, attribute: str) -> bool:

@@ -144,11 +144,12 @@ class DegradedWriter:
         if draw:
             made_by["draw"] = draw
         same_for_all = self._same_for_all(task, job, good, draw)
+        key_parts = same_for_all | made_by | {"foreign": material.foreign, "fraction": job.fraction}
         provenance = made_by | {
             "source": good.source,
             "severity": severity,
             "context_sha256": text_hash(job.context.text),
-            "key": hash_parts(same_for_all | made_by | {"foreign": material.foreign, "fraction": job.fraction}),
+            "key": hash_parts(key_parts),
         }
         if damaging is None:
             return job.failed(f"{good.source}. {INSTEAD}", provenance)

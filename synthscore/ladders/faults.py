@@ -173,7 +173,8 @@ def _speakers(context: Context | None) -> str:
     lines = [line for line in context.text.splitlines() if line.strip()] if context else []
     speakers = [match.group(1) for line in lines if (match := _TURN.match(line))]
     names = set(speakers)
-    talk = 2 * len(speakers) > len(lines) > 1 and (len(names) < len(speakers) or max(map(len, names)) == 1)
+    mostly_turns = 2 * len(speakers) > len(lines) > 1
+    talk = mostly_turns and (len(names) < len(speakers) or max(map(len, names)) == 1)
     return "|".join([_USUAL, *(re.escape(name) for name in sorted(names) if talk)])
 
 

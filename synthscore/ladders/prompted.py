@@ -108,7 +108,9 @@ class PromptedWriter:
                 "temperature": float(sampling.temperature),
                 "top_p": float(sampling.top_p),
                 "seed": self.seed,
-            } | ({"stop": list(sampling.stop)} if sampling.stop else {})
+            }
+            if sampling.stop:
+                made_from["stop"] = list(sampling.stop)
             place = {"fraction": job.fraction, "parents": job.parents}
             key = hash_parts(subject(task, job) | made_from | place)
             named = {

@@ -225,7 +225,9 @@ class References:
                 attribute=attribute,
                 task=task,
             )
-        return _open_ladder(self._index[keys[0]]) if keys else None
+        if not keys:
+            return None
+        return _open_ladder(self._index[keys[0]])
 
     def shares(self, task: str, attribute: str) -> bool:
         """Whether texts of all contexts are compared with the same ladder."""
@@ -291,11 +293,10 @@ class References:
     ) -> References:
         """The ladders of one task, one attribute, one context."""
         wanted = (task, context_id, attribute)
-        chosen = (
-            ladder
-            for key, ladder in self._index.items()
-            if all(want in (None, name) for want, name in zip(wanted, key, strict=True))
-        )
+        chosen = []
+        for key, ladder in self._index.items():
+            if all(want in (None, name) for want, name in zip(wanted, key, strict=True)):
+                chosen.append(ladder)
         return self._of_these(chosen)
 
     def _of_these(self, ladders: Iterable[Ladder | ClosedLadder]) -> References:

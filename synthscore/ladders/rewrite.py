@@ -136,10 +136,10 @@ def _written_from(ladder: Ladder, level: int) -> set[int]:
 def _draft_again(draft: Draft, ladder: Ladder, levels: set[int], faults: FaultyRungs) -> Draft:
     parent = "written from a rung that was written again"
     return Draft(
-        draft.context,
-        draft.attribute,
-        ladder.n_rungs,
-        sorted(levels),
+        context=draft.context,
+        attribute=draft.attribute,
+        n_rungs=ladder.n_rungs,
+        levels=sorted(levels),
         rungs={rung.level: rung for rung in ladder.rungs if rung.level not in levels},
         replaced={rung.level: rung for rung in ladder.rungs if rung.level in levels},
         reasons={level: faults.reasons.get(level, parent) for level in levels},

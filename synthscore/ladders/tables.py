@@ -180,9 +180,8 @@ def read_index(file: LadderFile) -> list[ClosedLadder]:
     marks = [name for name in MARKS if name in file.columns]  # files of earlier versions have none
     for group in range(file.n_groups):
         table = file.read_group(group, [*INDEXED, *marks])
-        n_wanted, is_shared = (
-            table.column(name).to_pylist() if name in marks else [None] * table.num_rows for name in MARKS
-        )
+        unmarked = [None] * table.num_rows
+        n_wanted, is_shared = (table.column(name).to_pylist() if name in marks else unmarked for name in MARKS)
         columns = [table.column(name).to_pylist() for name in INDEXED]
         for row, (task, context_id, attribute, level) in enumerate(zip(*columns, strict=True)):
             names = (task, context_id, attribute)

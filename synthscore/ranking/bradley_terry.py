@@ -357,7 +357,8 @@ def maximise(
         tolerance = max(1e-10, min(0.05, size / first_size))
         step = point.information.solve(point.gradient, tolerance=tolerance)
         start = point.parameters
-        change = float(np.ptp(step[: graph.n])) + float(np.abs(step[graph.n :]).sum())
+        change_of_scores = float(np.ptp(step[: graph.n]))
+        change = change_of_scores + float(np.abs(step[graph.n :]).sum())
         point = Point(graph, likelihood, prior, start + step)
         if change > SAFE_CHANGE and float(point.gradient @ step) < 0:
             length = float(np.log1p(change)) / change

@@ -131,11 +131,12 @@ class ComparisonSets:
         """12 hex digits that depend on every comparison, but not on the order of comparisons or candidates."""
         lines = []
         for group, calls in self.sets.items():
-            names = [calls.ids[k] for k in calls.first], [calls.ids[k] for k in calls.second]
+            first = [calls.ids[k] for k in calls.first]
+            second = [calls.ids[k] for k in calls.second]
             numbers = [calls.log_probs.tolist(), calls.weights.tolist()]
             if calls.n_samples is not None:
                 numbers.append(calls.n_samples.tolist())
-            lines += [repr((group, *row)) for row in zip(*names, *numbers, strict=True)]
+            lines += [repr((group, *row)) for row in zip(first, second, *numbers, strict=True)]
             lines += [repr((group, name)) for name in calls.ids]  # A prior also counts candidates without comparisons.
         return text_hash(*sorted(lines))[:12]
 

@@ -139,11 +139,19 @@ class _Keeper:
 
     def _keep(self) -> None:
         if self._waiting:
-            answers = [
-                Stored(key, self._kind, stored_value(answer), self._signature, question)
-                for (key, question), answer in ((self._asked[row], self._waiting[row]) for row in sorted(self._waiting))
-                if not isinstance(answer, Exception)
-            ]
+            answers = []
+            for row, answer in sorted(self._waiting.items()):
+                if isinstance(answer, Exception):
+                    continue
+                key, question = self._asked[row]
+                stored = Stored(
+                    key=key,
+                    kind=self._kind,
+                    value=stored_value(answer),
+                    engine=self._signature,
+                    question=question,
+                )
+                answers.append(stored)
             self._engine.n_kept += self._engine.store.put_many(answers, self._engine.runs[self._kind])
             self._waiting = {}
         self._kept_at = time.monotonic()

@@ -247,8 +247,11 @@ class Store:
                     f"{_n_answers(n_lost)} in the store {self.path} are left out: their batch has no kind, engine "
                     "or time that can be read. Copy the file to a disk that is sound"
                 )
-            return [
-                Batch(
+            batches = []
+            for id_, kind, engine, created_at, n_answers, has_questions, is_sound in rows:
+                if not is_sound:
+                    continue
+                batch = Batch(
                     id=id_,
                     kind=kind.decode(),
                     engine=engine.decode(),
@@ -256,9 +259,8 @@ class Store:
                     n_answers=n_answers,
                     has_questions=bool(has_questions),
                 )
-                for id_, kind, engine, created_at, n_answers, has_questions, is_sound in rows
-                if is_sound
-            ]
+                batches.append(batch)
+            return batches
 
     def runs(self) -> list[EngineRun]:
         """What runs took, the oldest first; none of a store that was made before they were kept."""

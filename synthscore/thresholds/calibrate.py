@@ -190,7 +190,9 @@ def _count_kept(values: FloatArray, thresholds: FloatArray) -> IntArray:
 def _refusal(guarantee: Guarantee, level: float, thresholds: FloatArray, n: IntArray, n_faultless: IntArray) -> str:
     names = {"precision": "kept texts are good", "recall": "good texts are kept", "fpr": "bad texts are not kept"}
     least = _least(guarantee)
-    wanted = np.flatnonzero(by_chance(np.arange(n[0] + 1), np.full(n[0] + 1, n[0]), least) <= 1 - level)
+    counts = np.arange(n[0] + 1)
+    enough = by_chance(counts, np.full(n[0] + 1, n[0]), least) <= 1 - level
+    wanted = np.flatnonzero(enough)
     expected = f"at least {needed(guarantee, level)}, all without fault"
     if len(wanted):
         expected = f"at least {wanted[0]}"

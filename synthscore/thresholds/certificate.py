@@ -171,14 +171,10 @@ class Certificate(Rule):
         n_bad = self.n_rows - self.n_good
         n_scored = self.n_rows - self.n_unscored
         possible = {"precision": range(n_scored + 1), "recall": (self.n_good,), "fpr": (n_bad,)}
-        follows = (
-            0 < self.confidence < 1
-            and self.n_good > 0 < n_bad
-            and self.n_unscored >= 0
-            and self.drawn in get_args(Drawn)
-            and all(math.isclose(one.level, level) for one in self.certified)
-            and all(one.n in possible[one.guarantee.kind] for one in self.certified)
-        )
+        sound = 0 < self.confidence < 1 and self.n_good > 0 < n_bad and self.n_unscored >= 0
+        levels_follow = all(math.isclose(one.level, level) for one in self.certified)
+        counts_follow = all(one.n in possible[one.guarantee.kind] for one in self.certified)
+        follows = sound and self.drawn in get_args(Drawn) and levels_follow and counts_follow
         if not follows or not self.certified or (self.keep_from, self.drop_below) != thresholds_of(self.certified):
             raise CertificateError(
                 f"a certificate of {len(self.certified)} guarantees keeps from {self.keep_from} and drops below "

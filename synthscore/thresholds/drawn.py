@@ -109,9 +109,10 @@ def require_like_scores(
     ours = systems[system] & labelled
     others = systems[system] & ~labelled
     which = f"of system {system!r} " if system else ""
+    means = f"mean {np.nanmean(values[ours]):.2f} and {np.nanmean(values[others]):.2f}"
     difference = (
-        f"{which}the {ours.sum()} labelled texts score otherwise than the {others.sum()} others (mean "
-        f"{np.nanmean(values[ours]):.2f} and {np.nanmean(values[others]):.2f}, p = {p:.2g} by their ranks)"
+        f"{which}the {ours.sum()} labelled texts score otherwise than the {others.sum()} others ({means}, "
+        f"p = {p:.2g} by their ranks)"
     )
     if p < REFUSED:
         raise InputError(

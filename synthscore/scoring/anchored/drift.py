@@ -216,18 +216,23 @@ class Watch:
         return statistics
 
     def drift(self) -> Drift:
+        """The statistics of what was added, compared with those at the fit."""
         now = self.now()
-        p = {name: _p_value(name, was, now[name]) for name, was in self.statistics.items() if name in now}
+        compared = [name for name in self.statistics if name in now]
+        p = {name: _p_value(name, self.statistics[name], now[name]) for name in compared}
         least = 0.0
         adjusted = {}
-        for rank, (name, value) in enumerate(sorted(p.items(), key=lambda item: item[1])):
-            least = adjusted[name] = max(least, min(1.0, value * (len(p) - rank)))
+        for rank, name in enumerate(sorted(p, key=lambda name: p[name])):
+            least = max(least, min(1.0, p[name] * (len(p) - rank)))
+            adjusted[name] = least
+        changes = [StatisticChange(name, self.statistics[name], now[name], adjusted[name]) for name in compared]
+        contexts = {context for sums in self._sums.values() for context in sums}
         return Drift(
             origin=self.origin,
             remedy=self.remedy,
-            changes=tuple(StatisticChange(name, self.statistics[name], now[name], adjusted[name]) for name in p),
+            changes=tuple(changes),
             lacking=tuple(name for name in self.statistics if name not in now),
-            n_contexts=len({context for sums in self._sums.values() for context in sums}),
+            n_contexts=len(contexts),
         )
 
 
@@ -259,7 +264,8 @@ def _position_ratios(answers: SoftAnswers, wide: JudgeModel, posterior: Posterio
         known = 1 - np.einsum("kn,cnm,km->ck", flat, posterior.rung_cov, flat) / (uneven**2 * np.diag(flat))
         off = posterior.rungs @ flat
         for k in range(n):
-            ratios[f"rung {k + 1}"] = off[:, k] + known[:, k] * (k + 1), known[:, k]
+            position = off[:, k] + known[:, k] * (k + 1)
+            ratios[f"rung {k + 1}"] = position, known[:, k]
     return ratios
 
 

@@ -47,11 +47,11 @@ class SoftAnswers:
     n_samples: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        wrong = np.flatnonzero(~(np.abs(self.probs.sum(axis=1) - 1) < 1e-6) | (self.probs < 0).any(axis=1))
-        if len(wrong):
-            raise InputError(
-                f"answer {wrong[0]} has probabilities {self.probs[wrong[0]].tolist()}, expected three that sum to 1"
-            )
+        off = np.abs(self.probs.sum(axis=1) - 1)
+        wrong = ~(off < 1e-6) | (self.probs < 0).any(axis=1)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise InputError(f"answer {row} has probabilities {self.probs[row].tolist()}, expected three that sum to 1")
         if self.n_samples is not None and not (enough := self.n_samples >= 1).all():
             row = int(np.argmin(enough))
             raise InputError(
@@ -213,7 +213,8 @@ class JudgeModel:
     def scale_variance(self, x: FloatArray) -> FloatArray:
         """Variance of the scale itself at positions x, rungs squared: that of a median of n_ladders."""
         shift, stretch, _ = self.rung_sd
-        variance: FloatArray = (shift**2 + stretch**2 * (x - (self.n_rungs + 1) / 2) ** 2) * math.pi / 2
+        off_middle = x - (self.n_rungs + 1) / 2
+        variance: FloatArray = (shift**2 + stretch**2 * off_middle**2) * math.pi / 2
         return variance / max(self.n_ladders, 1)
 
     def to_dict(self) -> dict[str, Any]:

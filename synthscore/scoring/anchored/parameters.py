@@ -103,7 +103,8 @@ def fit_answering(judge: JudgeModel, answers: SoftAnswers, posterior: Posterior,
             ]
         )
         step = np.zeros(3)
-        step[free] = np.linalg.solve(hessian[np.ix_(free, free)] + 1e-9 * np.eye(free.sum()), grad[free])
+        system = hessian[np.ix_(free, free)] + 1e-9 * np.eye(free.sum())
+        step[free] = np.linalg.solve(system, grad[free])
         step = np.clip(step, -0.5, 0.5)
         step[0] = max(step[0], -values[0] / 2)  # The discrimination stays above 0.
         values[free] += step[free]
@@ -145,7 +146,9 @@ def fit_noise(judge: JudgeModel, off: Residuals) -> JudgeModel:
     design = terms / expected[:, None]
     observed = squared / expected
     prior = np.sqrt(FEW_ANSWERS) * np.diag([1 / NOISE, 1 / SPREAD])
-    (noise, spread), _ = nnls(np.vstack([design, prior]), np.append(observed, np.full(2, np.sqrt(FEW_ANSWERS))))
+    rows = np.vstack([design, prior])
+    values = np.append(observed, np.full(2, np.sqrt(FEW_ANSWERS)))
+    (noise, spread), _ = nnls(rows, values)
     return replace(judge, noise=float(max(noise, 1e-4)), spread=float(spread))
 
 

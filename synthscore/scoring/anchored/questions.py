@@ -148,12 +148,13 @@ def ask_adaptively(
                 probs = three_way(inquiry.ask(pair, swapped, progress), asking.protocol)
                 return np.where(inquiry.postponed(pair)[:, None], np.inf, probs)
 
+            block_contexts = [contexts[index] for index in group.ladder_of[block].tolist()]
             with together():
                 rounds = ask_in_rounds(
-                    scale,
-                    [contexts[index] for index in group.ladder_of[block].tolist()],
-                    ask,
-                    replace(stop, threshold=threshold),
+                    scale=scale,
+                    contexts=block_contexts,
+                    ask=ask,
+                    stop=replace(stop, threshold=threshold),
                     both_orders=asking.n_orders == 2,
                     usable=block_pairs >= 0,
                     n_samples=float(inquiry.signature.part("votes") or "inf"),

@@ -198,10 +198,9 @@ class Scale:
                 )
 
     def _plain(self) -> dict[str, object]:
-        ladders = {
-            name: asdict(anchors) | {"mean": anchors.mean.tolist(), "cov": anchors.cov.tolist()}
-            for name, anchors in self.ladders.items()
-        }
+        ladders = {}
+        for name, anchors in self.ladders.items():
+            ladders[name] = asdict(anchors) | {"mean": anchors.mean.tolist(), "cov": anchors.cov.tolist()}
         return {
             "task": self.task,
             "attribute": self.attribute,

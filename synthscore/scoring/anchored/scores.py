@@ -99,16 +99,16 @@ def add_ladders(answers: SoftAnswers, ladders: Mapping[str, Ladder], scale: Scal
 
 
 def _anchors(posterior: Posterior, ladders: Mapping[str, Ladder]) -> dict[str, Anchors]:
-    return {
-        name: Anchors(
+    anchors = {}
+    for index, (name, ladder) in enumerate(ladders.items()):
+        anchors[name] = Anchors(
             mean=posterior.rungs[index],
             cov=posterior.rung_cov[index],
             ladder=ladder.hash,
             sharpness=float(posterior.sharpness[index]),
             sharpness_sd=float(posterior.sharpness_sd[index]),
         )
-        for index, (name, ladder) in enumerate(ladders.items())
-    }
+    return anchors
 
 
 def place_targets(answers: SoftAnswers, ladders: Mapping[str, Ladder], scale: Scale) -> tuple[Scale, Posterior]:
