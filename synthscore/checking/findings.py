@@ -13,7 +13,7 @@ from functools import cache
 from itertools import combinations, pairwise
 
 from ..judging.templates import load_task, task_names
-from ..ladders.faults import ALIKE, Fault, alike, bare, ends, faults
+from ..ladders.faults import ALIKE, Fault, bare, ends, faults, similarity
 from ..ladders.write import schedule
 from ..signature import Signature
 from ..types import Ladder, Rung, Task
@@ -134,7 +134,7 @@ def _on_purpose(*rungs: Rung) -> bool:
 
 def _find_duplicates(ladder: Ladder) -> Iterator[Finding]:
     for a, b in combinations(ladder.usable, 2):
-        ratio = alike(a.text, b.text)
+        ratio = similarity(a.text, b.text)
         if ratio <= ALIKE:
             continue
         levels = (a.level, b.level)

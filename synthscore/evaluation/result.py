@@ -120,7 +120,9 @@ class Evaluation:
     def attributes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(attribute for _, attribute in self.scores))
 
-    def at(self, method: str, attribute: str, level: str = "per_context", statistic: str = "spearman") -> Agreement:
+    def find_agreement(
+        self, method: str, attribute: str, level: str = "per_context", statistic: str = "spearman"
+    ) -> Agreement:
         return self.agreements[FigureKey(method, attribute, level, statistic)]
 
     # --------------------------------------------------------------------------------------------- the folder

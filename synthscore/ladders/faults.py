@@ -50,7 +50,7 @@ def clean(
         return fault
     if finish_reason == "length" and not ends(body):
         return Fault("unfinished", "it was cut before a sentence ended")
-    if any(alike(body, other) > ALIKE for other in others):
+    if any(similarity(body, other) > ALIKE for other in others):
         return Fault("near-duplicate", "it is the same as another rung of the ladder")
     return body
 
@@ -94,7 +94,7 @@ def faults(body: str, task: Task | None, context: Context | None, *, best: bool 
 # ------------------------------------------------------------------------------------------------- two texts
 
 
-def alike(a: str, b: str) -> float:
+def similarity(a: str, b: str) -> float:
     """Share of words that two texts have in common, in the same order; letter case and punctuation aside. 0 where it is
     ALIKE at most for certain."""
     matcher = SequenceMatcher(None, _words(a), _words(b), autojunk=False)

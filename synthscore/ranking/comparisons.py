@@ -106,7 +106,7 @@ class Comparisons:
                 )
 
     @classmethod
-    def of(
+    def from_records(
         cls,
         records: Iterable[tuple[str, str, float] | tuple[str, str, float, float]],
         ids: Sequence[str] | None = None,

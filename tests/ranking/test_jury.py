@@ -161,7 +161,7 @@ def test_judges_need_not_have_seen_the_same_texts(rng, truth):
 
 def test_a_judge_whose_answers_make_no_order_in_a_context_leaves_it_to_the_others(rng, truth):
     sets = dict(sets_of(a=judge(rng, truth), b=judge(rng, truth)).sets)
-    certain = Comparisons.of([("t0", "t1", 1.0), ("t1", "t2", 1.0)])
+    certain = Comparisons.from_records([("t0", "t1", 1.0), ("t1", "t2", 1.0)])
     sets["c0", "b"] = sets["c1", "a"] = sets["c1", "b"] = certain
     found = rank_jury(ComparisonSets(("context_id", "judge"), sets))
     assert found.by_group["c0",].n_comparisons.tolist() == [2 * (N - 1)] * N
