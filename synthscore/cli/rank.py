@@ -95,22 +95,11 @@ def rank(
     with usage():
         options = {name: None if value == "none" else value for name, value in given_options(given).items()}
         method_of(chosen).check(options, debias=debias, stderr=stderr)
+    _refuse_contradictions(candidates, comparisons, by, judging, judge)
     if comparisons is not None:
-        if judging != ComparingOptions(attribute=judging.attribute) or candidates is not None or judge != Judges():
-            raise UsageError(
-                "--comparisons asks no judge. Leave out the candidates, and the options of judge and model"
-            )
-        sets, lines = load(comparisons, by, input, messages)
-    elif judging.shard:
-        raise UsageError(
-            "--shard shares out what a judge is asked, and an order is signed with all comparisons. Take synthscore "
-            "compare --shard i/n for each shard, join the rows with cat, and take synthscore rank --comparisons"
-        )
-    elif candidates is None:
-        raise UsageError("there is nothing to rank. Name a file of candidates, or one with --comparisons")
-    elif by:
-        raise UsageError("--by is for --comparisons: of candidates, each context and attribute is ranked by itself")
+        sets, lines = load_comparisons(comparisons, by, input, messages)
     else:
+        assert candidates is not None
         if not judging.protocol:
             judging = replace(judging, protocol="compare" if chosen == "bt-ties" else "choose")
         sets, lines = judging.ask(candidates, judge, seed, input, messages)
@@ -124,9 +113,9 @@ def rank(
     rankings = rank_all(sets, chosen, debias=debias, stderr=stderr, seed=seed, **options)
     rows = list(rankings.to_rows())
     write_rows(rows, output)
-    lines += [*about_bias(rankings), *summary(rankings, chosen), *jury_lines(rankings.juries)]
+    lines += [*describe_bias(rankings), *summarise(rankings, chosen), *jury_lines(rankings.juries)]
     messages.note(*lines, signature=str(rankings.signature))
-    for line in unconverged(rankings, chosen):
+    for line in describe_unconverged(rankings, chosen):
         messages.warn(line)
     statuses = {row["status"] for row in rows}
     if statuses <= {"unscored"}:
@@ -135,7 +124,33 @@ def rank(
     return OK if statuses == {"ok"} and sets.complete else INCOMPLETE
 
 
-def load(
+def _refuse_contradictions(
+    candidates: str | None,
+    comparisons: str | None,
+    by: Sequence[str] | None,
+    judging: ComparingOptions,
+    judge: Judges,
+) -> None:
+    """raises : UsageError for the first options that contradict each other"""
+    if comparisons is not None:
+        asks = candidates is not None or judge != Judges()
+        if asks or judging != ComparingOptions(attribute=judging.attribute):
+            raise UsageError(
+                "--comparisons asks no judge. Leave out the candidates, and the options of judge and model"
+            )
+        return
+    if judging.shard:
+        raise UsageError(
+            "--shard shares out what a judge is asked, and an order is signed with all comparisons. Take synthscore "
+            "compare --shard i/n for each shard, join the rows with cat, and take synthscore rank --comparisons"
+        )
+    if candidates is None:
+        raise UsageError("there is nothing to rank. Name a file of candidates, or one with --comparisons")
+    if by:
+        raise UsageError("--by is for --comparisons: of candidates, each context and attribute is ranked by itself")
+
+
+def load_comparisons(
     comparisons: str, by: Sequence[str] | None, input: Input, messages: Messages
 ) -> tuple[ComparisonSets, list[str]]:
     """The comparisons of a file, and lines that say what it holds."""
@@ -165,7 +180,7 @@ def load(
 # ------------------------------------------------------------------------------------------------- in words
 
 
-def about_bias(rankings: Rankings) -> Iterator[str]:
+def describe_bias(rankings: Rankings) -> Iterator[str]:
     """The judge's position bias, and how it was taken out."""
     bias = rankings.bias
     shift = rankings.shift
@@ -188,7 +203,7 @@ def about_bias(rankings: Rankings) -> Iterator[str]:
         )
 
 
-def summary(rankings: Rankings, method: str) -> Iterator[str]:
+def summarise(rankings: Rankings, method: str) -> Iterator[str]:
     """How many candidates were ranked, and what the method estimated, as a range over groups."""
     good = [ranking for ranking in rankings.by_group.values() if not isinstance(ranking, str)]
     n_scored = sum(not math.isnan(score) for ranking in good for score in ranking.scores.tolist())
@@ -214,7 +229,7 @@ def summary(rankings: Rankings, method: str) -> Iterator[str]:
         yield from ("unscored:", *reasons(why))
 
 
-def unconverged(rankings: Rankings, method: str) -> Iterator[str]:
+def describe_unconverged(rankings: Rankings, method: str) -> Iterator[str]:
     """One line, however many rankings did not converge."""
     by_group = {
         group: ranking

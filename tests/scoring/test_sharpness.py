@@ -146,7 +146,7 @@ def test_a_scale_of_before_sharpness_was_told_reads_as_of_a_judge_that_is_alike(
     of = dataclasses.asdict(judge_of(3))
     for name in ("sharpness_sd", "spread_sd", "sharpness_told", "bias_sd"):
         del of[name]
-    assert type(judge_of()).of(of) == judge_of(3)
+    assert type(judge_of()).from_dict(of) == judge_of(3)
     anchors = Anchors(np.arange(1.0, 4), np.eye(3))
     scale = Scale(judge_of(3), {"c": anchors}, "task", "coherence", Signature.of(model="m"))
     Scales([scale]).save(tmp_path / "scale.json")
