@@ -5,10 +5,11 @@ from cyclopts import Group
 FIRST = Group("Most used", sort_key=0)
 """Options that stand first, and with those of the verb alone in the short help."""
 
-PANELS = {"group_arguments": Group("Arguments", sort_key=-1), "group_parameters": Group("This command", sort_key=1)}
-"""Of an App: arguments, and options that are in no group of options."""
+ARGUMENTS = Group("Arguments", sort_key=-1)
+OPTIONS = Group("This command", sort_key=1)
+"""Options that are in no group of options."""
 
-SHORT = ("Arguments", FIRST.name, "This command", "Commands")
+SHORT = (ARGUMENTS.name, FIRST.name, OPTIONS.name, "Commands")
 """What the short help shows; --help all shows every panel."""
 
 ORDER = ("--model", "--references", "--attribute", "--task", "--output", "--field")
