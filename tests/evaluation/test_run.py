@@ -106,7 +106,9 @@ def test_the_mean_is_that_of_the_attributes_and_its_interval_leaves_out_the_same
     ratings = made_up()
     whole = evaluate(ratings, made(hash=by_hash))
     mean = whole.means["hash", "pooled", "kendall"]
-    assert mean.value == pytest.approx(np.mean([whole.at("hash", a, "pooled", "kendall").value for a in ATTRIBUTES]))
+    assert mean.value == pytest.approx(
+        np.mean([whole.find_agreement("hash", a, "pooled", "kendall").value for a in ATTRIBUTES])
+    )
     assert mean.low < mean.value < mean.high
     one = evaluate(ratings, made(hash=by_hash), attributes=["fluency"])
     figure = one.find_agreement("hash", "fluency", "pooled", "kendall")
