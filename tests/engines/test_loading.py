@@ -22,7 +22,7 @@ def test_the_options_of_a_model_that_is_loaded_here_are_those_that_are_named():
 
 @pytest.mark.parametrize("device", ["mars", "cpu:x", "cuda:99"])
 def test_a_device_that_is_not_here_is_an_error_of_the_engine(device):
-    with pytest.raises(EngineError, match=rf"cannot use the device '{device}': .*Name one that is here, such as cpu"):
+    with pytest.raises(EngineError, match=rf"cannot use the device '{device}': .*; name one that is here, such as cpu"):
         engines.open_engine("nano", device=device)
 
 
