@@ -388,12 +388,7 @@ def test_a_model_of_the_hub_is_signed_with_its_commit(folder, tmp_path, monkeypa
         {"attn_implementation": "no such thing"},
     ],
 )
-@pytest.mark.parametrize("is_part", [False, True])
-def test_a_config_does_not_choose_the_attention_and_fetches_no_kernel(copied, tmp_path, monkeypatch, entries, is_part):
-    if is_part:
-        tf.AutoModelForImageTextToText.from_config(WITH_IMAGES["smolvlm"]()).save_pretrained(copied.folder)
-        config = json.loads((copied.folder / "config.json").read_text())
-        entries = {part: config[part] | entries for part in ("text_config", "vision_config")}
+def test_a_config_does_not_choose_the_attention_and_fetches_no_kernel(copied, monkeypatch, entries):
     fetched = []
     kernels = SimpleNamespace(get_kernel=lambda *args, **_: fetched.append(args))
     monkeypatch.setattr(loading, "computes_in_bfloat16", lambda on_gpu: True)  # so that its parameters are counted
