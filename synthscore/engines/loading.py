@@ -157,16 +157,15 @@ def load(
 
 
 def _config(source: Source) -> Any:
-    """raises : EngineError, where it names no kind that transformers knows; whatever transformers does"""
+    """raises : EngineError, where it names a kind that transformers does not know; whatever transformers does"""
     if source.gguf is None:
         named, _ = PreTrainedConfig.get_config_dict(str(source.place), **source.arguments)
         kind = named.get("model_type")
-        if kind not in CONFIG_MAPPING:
+        if kind and kind not in CONFIG_MAPPING:
             own = ", and code that comes with a model is not run" if named.get("auto_map") else ""
-            what = f"is of the kind {kind!s:.40}, which" if kind else "does not say its kind (model_type), so that"
             raise EngineError(
-                f"cannot load {source.name!r}: it {what} transformers {transformers.__version__} does not know{own}; "
-                "update transformers, or serve it (docs/servers.md)",
+                f"cannot load {source.name!r}: it is of the kind {kind!s:.40}, which transformers "
+                f"{transformers.__version__} does not know{own}; update that, or serve it (docs/servers.md)",
                 model=source.name,
             )
     config = AutoConfig.from_pretrained(str(source.place), **source.arguments)
@@ -196,7 +195,7 @@ def _silence_bitsandbytes() -> None:
 def _cannot(what: str, source: Source, error: Exception) -> EngineError:
     """In one sentence. what : with {!r} in the place of the model's name"""
     name = source.gguf.name if source.gguf else source.name
-    said = str(error).replace(str(source.gguf), name).replace(str(source.place), name)
+    said = str(error).replace(str(source.gguf or source.place), name).replace(str(source.place), name)
     begin = f"cannot {what.format(name)}: "
     return EngineError(begin + in_short(said or type(error).__name__, max(60, 200 - len(begin))), model=source.name)
 

@@ -406,7 +406,9 @@ def test_a_config_does_not_choose_the_attention_and_fetches_no_kernel(copied, mo
 
 def test_a_kind_that_transformers_does_not_know_is_named(copied):
     assert "of the kind nonesuch, which transformers" in refusal(copied.change(model_type="nonesuch"))
-    assert "does not say its kind" in refusal(copied.change(model_type=None))
+    assert "cannot read config.json of 'tiny': The checkpoint" in refusal(copied.change(model_type=None))
+    (copied.folder / "config.json").write_text("{}")
+    assert "cannot read config.json of 'tiny': Unrecognized model in tiny" in refusal(copied.folder)
 
 
 def test_a_model_of_another_kind_is_no_language_model(copied):
