@@ -458,6 +458,17 @@ def test_weights_of_bitsandbytes_are_refused_without_it(copied, monkeypatch, bit
     assert "bitsandbytes" in refusal(copied.change(quantization_config=how))
 
 
+@pytest.mark.parametrize("bits", [4, 8])
+def test_weights_of_bitsandbytes_answer_as_in_transformers_and_are_signed_with_their_bits(copied, tmp_path, bits):
+    pytest.importorskip("bitsandbytes", exc_type=ImportError)
+    how = tf.BitsAndBytesConfig(**{f"load_in_{bits}bit": True})
+    tf.AutoModelForCausalLM.from_pretrained(copied.folder, quantization_config=how).save_pretrained(tmp_path / "bits")
+    byte_level().save_pretrained(tmp_path / "bits")
+    engine = open_engine(str(tmp_path / "bits"))
+    check(engine, tf.AutoModelForCausalLM.from_pretrained(tmp_path / "bits").eval())
+    assert engine.signature.part("quantised") == f"bitsandbytes-{bits}bit"
+
+
 def test_a_devices_essay_is_cut(monkeypatch):
     def fails(*args, device, **kwargs):
         raise RuntimeError("Could not run it " + 50 * "here or there ")

@@ -79,11 +79,3 @@ def test_how_many_bits_quantised_weights_have_is_signed(folder, monkeypatch, fie
     monkeypatch.setattr(CausalEngine, "auto_class", _AsIfQuantised)
     quantised = engines.open_engine(folder).signature
     assert quantised.differs(plain) == {"quantised": (signed, None)}
-
-
-def test_bitsandbytes_weights_are_signed_with_their_bits(folder, tmp_path):
-    pytest.importorskip("bitsandbytes")
-    how = tf.BitsAndBytesConfig(load_in_8bit=True)
-    tf.AutoModelForCausalLM.from_pretrained(folder, quantization_config=how).save_pretrained(tmp_path)
-    tf.AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path)
-    assert engines.open_engine(str(tmp_path)).signature.part("quantised") == "bitsandbytes-8bit"
