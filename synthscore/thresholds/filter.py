@@ -146,7 +146,7 @@ def filter(
     paths = {name: str(path) for name, path in named.items() if path is not None}
     for path in paths.values():
         require_format(path)
-    require_apart(paths, {"rows": os.fspath(rows)} if isinstance(rows, str | os.PathLike) else {})
+    require_apart(paths.items(), [("rows", os.fspath(rows))] if isinstance(rows, str | os.PathLike) else [])
     check(references, rule, task=task, attribute=attribute, method=method)
     if shard is not None:
         method.require_alone()
