@@ -200,7 +200,8 @@ def test_a_command_may_be_run_again_with_what_lies_beside_its_outputs(verb, valu
 
 def test_what_stdin_is_read_from_is_not_replaced_in_a_folder():
     make(Path("run/scores/stdin.jsonl"))
-    code = "from synthscore.cli import register as r; r.require_outputs_apart('evaluate', {'scores': '-', 'output': 'run'})"
+    values = {"scores": "-", "output": "run"}
+    code = f"from synthscore.cli import register; register.require_outputs_apart('evaluate', {values})"
     with Path("run/scores/stdin.jsonl").open() as stdin:
         done = subprocess.run([sys.executable, "-c", code], stdin=stdin, capture_output=True, text=True, check=False)
     assert "expected files of their own" in done.stderr
