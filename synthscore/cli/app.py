@@ -16,6 +16,7 @@ from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, Unused
 
 from .._version import __version__
 from ..errors import InputError, SynthscoreError, Unasked
+from ..io.assumed import ASSUMED, Assumed
 from .costs import BUDGET, interrupted_line
 from .messages import BROKEN_PIPE, ERROR, INTERRUPTED, OK, STOPPED, USAGE, Messages, UsageError, as_usage, visible
 from .register import require_outputs_apart
@@ -103,11 +104,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else list(argv)
     messages = Messages()
     BUDGET.set(None)
+    ASSUMED.set(Assumed())
     try:
         try:
             verb, given, _ = build_app(argv).parse_args(argv, exit_on_error=False, print_error=False)
             messages = given.arguments.get("messages", messages)
             require_outputs_apart(verb.__name__, given.arguments)
+            for group in given.arguments.values():
+                if hasattr(group, "assume"):
+                    group.assume()
         except CycloptsError as error:
             raise UsageError(_plain(error)) from error
         except InputError as error:  # of a noun of the library that is a group of options, or of two files that are one

@@ -42,7 +42,18 @@ READ = (
 
 WORDS = (
     *("attribute", "ladder", "context", "context_id", "benchmark", "against", "method", "debias", "stderr", "by"),
-    *("revision", "device", "date", "reasoning_effort", "encoding", "field", "guarantee", "engine", "served_as"),
+    *(
+        "revision",
+        "device",
+        "date",
+        "reasoning_effort",
+        "encoding",
+        "field",
+        "separator",
+        "guarantee",
+        "engine",
+        "served_as",
+    ),
     "title",
 )
 """Options whose values name no file, whatever there is of that name."""

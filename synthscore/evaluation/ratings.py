@@ -200,6 +200,14 @@ class Ratings:
 # ------------------------------------------------------------------------------------------------- reading
 
 
+class Rated(NamedTuple):
+    """How a text was rated, in which row first, and by whom, where rows are of one rater each."""
+
+    rating: MeanRating
+    first: int
+    raters: tuple[str, ...] = ()
+
+
 class MeanRating(NamedTuple):
     """How a text was rated on an attribute.
 
@@ -219,9 +227,7 @@ class Found:
     errors: list[InputError] = field(default_factory=list)
     n_rows: int = 0
     _texts: dict[str, tuple[RatedText, int]] = field(default_factory=dict)  # and the first row of each
-    _rated: dict[str, dict[str, tuple[MeanRating, int]]] = field(
-        default_factory=dict
-    )  # attribute -> id -> and in which row
+    _rated: dict[str, dict[str, Rated]] = field(default_factory=dict)  # by attribute and id
 
     @classmethod
     def of(cls, rows: Iterable[Row | InputError], attribute: str | None) -> Found:
@@ -264,21 +270,30 @@ class Found:
         written = known.text or text.text
         fault = "" if written else known.fault or text.fault
         self._texts[text.id] = replace(known, text=written, fault=fault, references=own), first
+        raters = (read_id(row, "rater"),) if row.has("rater") else ()
         for name, each in rated.items():
             by_id = self._rated.setdefault(name, {})
-            if each.mean is not None and text.id in by_id:
-                problem = f"text {text.id!r} is rated on {name} a second time, after row {by_id[text.id][1]}"
-                remedy = "Leave out one of them, or put the ratings of several people into a list"
+            if each.mean is None:
+                continue
+            new = Rated(MeanRating(each.mean, each.single or (each.mean,)) if raters else each, row.number, raters)
+            before = by_id.get(text.id)
+            if before and (not raters or not before.raters or raters[0] in before.raters):
+                by = f" by {raters[0]!r}" if raters else ""
+                problem = f"text {text.id!r} is rated on {name} a second time{by}, after row {before.first}"
+                remedy = "Leave out one of them, or say who rated: in a column rater, or with all ratings in a list"
                 raise row_error(row, "id", text.id, problem, remedy)
-            if each.mean is not None:
-                by_id[text.id] = each, row.number
+            if before:
+                single = before.rating.single + new.rating.single
+                mean = MeanRating(sum(single) / len(single), single)
+                new = Rated(mean, before.first, before.raters + raters)
+            by_id[text.id] = new
 
     @property
     def texts(self) -> list[RatedText]:
         """Those that somebody rated."""
         texts = []
         for text, _ in self._texts.values():
-            rated = {name: by_id[text.id][0] for name, by_id in self._rated.items() if text.id in by_id}
+            rated = {name: by_id[text.id].rating for name, by_id in self._rated.items() if text.id in by_id}
             human = {name: each.mean for name, each in rated.items() if each.mean is not None}
             annotators = {name: each.single for name, each in rated.items() if each.single}
             context = self.contexts.get(text.context_id)

@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from decimal import Decimal
 from itertools import combinations, product
 from pathlib import Path
 from typing import IO, Any
@@ -198,7 +199,31 @@ def plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
+    if isinstance(value, datetime.timedelta):
+        return _duration(value)
+    if isinstance(value, Decimal):
+        return _exact(value)
     return str(value) if isinstance(value, os.PathLike) else value
+
+
+def _exact(value: Decimal) -> int | float | str | None:
+    """As a number of JSON where that is the same number, else as its text; NaN and infinities as null."""
+    if not value.is_finite():
+        return None
+    if value == value.to_integral_value():
+        return int(value)
+    return float(value) if Decimal(repr(float(value))) == value else str(value)
+
+
+def _duration(value: datetime.timedelta) -> str:
+    """ISO 8601, such as P1DT2H0M3.5S; of pandas to the nanosecond."""
+    if hasattr(value, "isoformat"):
+        return str(value.isoformat())
+    sign, value = ("-", -value) if value < datetime.timedelta(0) else ("", value)
+    minutes, seconds = divmod(value.seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    fraction = f".{value.microseconds:06}".rstrip("0").rstrip(".")
+    return f"{sign}P{value.days}DT{hours}H{minutes}M{seconds}{fraction}S"
 
 
 _CONTROL = re.compile("[\x80-\x9f]")  # those below 32 JSON writes as escapes
@@ -207,11 +232,30 @@ _CONTROL = re.compile("[\x80-\x9f]")  # those below 32 JSON writes as escapes
 def json_line(row: Mapping[str, Any]) -> bytes:
     """A row as a line of JSONL, with its end."""
     values = plain(row)
-    line = json.dumps(values, ensure_ascii=False)
+    try:
+        line = json.dumps(values, ensure_ascii=False)
+    except TypeError:
+        raise _no_json(values) from None
     # Of half a surrogate pair only its escape can be written; a control character would change what a terminal shows.
     if not line.isascii() and (not encodable(line) or _CONTROL.search(line)):
         line = json.dumps(values)
     return line.encode() + b"\n"
+
+
+def _no_json(values: Mapping[str, Any]) -> InputError:
+    """Of a row, one of whose columns holds what JSON and CSV have no form for."""
+    for column, value in values.items():
+        try:
+            json.dumps(value)
+        except TypeError as error:
+            kind = str(error).removeprefix("Object of type ").partition(" ")[0]
+            return InputError(
+                f"cannot write column {column!r}: it holds {kind}, expected texts, numbers, dates or lists of these. "
+                "Write .parquet, or leave the column out",
+                field=column,
+                value=value,
+            )
+    raise AssertionError("every column can be written")
 
 
 # ------------------------------------------------------------------------------------------------- outputs
