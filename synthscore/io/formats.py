@@ -31,6 +31,7 @@ from .tables import write_csv, write_parquet
 
 Use = Literal["read", "write"]
 _LOG = logging.getLogger(__name__)
+_WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods")
 _LONGEST = 1 << 26  # characters of a line, and of a CSV field; the csv module stops at 131 072 unless told
 
 
@@ -71,8 +72,12 @@ def find_format(path: str | os.PathLike[str], use: Use) -> Format:
             return each
     if use == "read" and (assumed := ASSUMED.get().format):
         return next(each for each in FORMATS if each.suffix == f".{assumed}")
-    remedy = ", or say which it is: --input-format jsonl" if use == "read" else ""
-    expected = f"expected {list_formats(use)}. Name a file of one of these formats{remedy}"
+    remedy = "Name a file of one of these formats"
+    if Path(path).suffix.lower() in _WORKBOOKS:
+        remedy = "Of a workbook, save the sheet as CSV UTF-8 (Excel: File, Save As), with any separator"
+    elif use == "read":
+        remedy += ", or say which it is: --input-format jsonl"
+    expected = f"expected {list_formats(use)}. {remedy}"
     raise InputError(f"cannot {use} {path}: its format is unknown, {expected}", source=str(path))
 
 
@@ -277,16 +282,17 @@ _RECODE = "Mend that line, or name the encoding of the file, such as --encoding 
 
 
 def _not_text(beginning: bytes) -> str:
-    """What to do with a file that begins with these bytes; "" where they may be text."""
-    if beginning[:2] not in _NOT_TEXT and 0 in beginning[:2]:  # as of ASCII in 16 bits, without a mark
-        return (
-            f"The file looks like utf-16 without its mark: pass --encoding utf-16-{'be' if beginning[0] == 0 else 'le'}"
-        )
-    return (
-        "The file is Parquet: give it a name that ends in .parquet"
-        if beginning == b"PAR1"
-        else _NOT_TEXT.get(beginning[:2], "")
-    )
+    """What to do with a file that begins with these four bytes; "" where they may be text in UTF-8."""
+    if beginning in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE):
+        return "The file starts like utf-32: pass --encoding utf-32"
+    if beginning == b"PAR1":
+        return "The file is Parquet: give it a name that ends in .parquet"
+    if beginning[:2] == b"\0\0":
+        return "The file begins with zeros, as no text does: make or download it again"
+    if beginning[:2] not in _NOT_TEXT and 0 in beginning[:2]:  # as ASCII in 16 bits, without a mark
+        order = "be" if beginning[0] == 0 else "le"
+        return f"The file looks like utf-16 without its mark: pass --encoding utf-16-{order}"
+    return _NOT_TEXT.get(beginning[:2], "")
 
 
 def _open_bytes(source: str) -> AbstractContextManager[Any]:
