@@ -176,7 +176,7 @@ class Input:
     @property
     def fields(self) -> Mapping[str, str]:
         """Our name -> the column that holds it. raises : UsageError"""
-        columns = {}
+        columns: dict[str, str] = {}
         for text in self.field or ():
             name, _, column = text.partition("=")
             if not (name and column):

@@ -56,7 +56,6 @@ _BEGINS_A_CHAT = re.compile(r'\s*\[\s*\{\s*"(role|content|from|value)"')
 _DOUBTFUL = ("source",)  # may as well say where a text is from
 _MOST_NESTED = 100  # lists and objects in one another
 _NUMBERS = (str, int, float, Decimal, np.integer, np.floating)
-_WHOLE = (int, float, Decimal, np.integer, np.floating)
 _EXACT = 2**53  # beyond, a float is not one whole number
 _FLAGS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 
@@ -285,10 +284,10 @@ def read_id(row: Row, name: str, column: str | None = None) -> str:
     if isinstance(value, str):
         if encodable(value) and not blank(value):
             return value
-    elif isinstance(value, _WHOLE) and not isinstance(value, bool) and abs(value) <= _EXACT and value == int(value):
-        return str(int(value))  # pandas makes floats of whole numbers where one is missing
     elif isinstance(value, int | np.integer) and not isinstance(value, bool):
         return str(value)
+    elif isinstance(value, float | np.floating | Decimal) and -_EXACT <= value <= _EXACT and value == int(value):
+        return str(int(value))  # pandas makes floats of whole numbers where one is missing
     if isinstance(value, str) or is_missing(value):
         raise row_error(row, name, value, f"{column} is {shorten(value)}, expected a text that is not empty", "Fill it")
     seen = f"{column} is {shorten(value)}, expected a text or a whole number"

@@ -5,7 +5,6 @@ import re
 import shutil
 import socket
 import sqlite3
-import zlib
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,11 @@ from synthscore.cli.app import main
 from synthscore.engine import Prompt, Question
 from synthscore.engines.batch.add import _Judge
 from synthscore.engines.batch.manifest import Asked, Manifest, chunk_line, head_line
-from synthscore.errors import EngineError
+from synthscore.errors import EngineError, SynthscoreWarning
 from synthscore.ladders.references import References
 from synthscore.signature import Signature
-from synthscore.store.file import crc
+from synthscore.store.engine import RecordedEngine, StoredEngine
+from synthscore.store.file import Store, crc
 from tests import factories
 from tests.cli.given import CONTEXTS, quality_judge, target, write
 from tests.fakes import FakeEngine
@@ -30,7 +30,7 @@ COMMANDS = {
     "store": ["store info --store s.sqlite", "store show --store s.sqlite", "store merge s.sqlite --store m.sqlite"],
     "salvage": ["store salvage s.sqlite -o salvaged.sqlite"],
     "recorded answers": ["score targets.jsonl JUDGED", "filter targets.jsonl JUDGED --min-score 3"],
-    "doctor": ["doctor --model recorded:s.sqlite --ladders ladders", "redteam --model recorded:s.sqlite"],
+    "doctor": ["doctor --model recorded:s.sqlite --ladders ladders"],
     "scale": [
         "score targets.jsonl JUDGED --scoring anchored --scale scale.json",
         "drift scores.jsonl --scale scale.json",
@@ -44,13 +44,12 @@ COMMANDS = {
         "evaluate scores.jsonl --human labels.jsonl",
         "estimate scores.jsonl --labels labels.jsonl",
         "report scores.jsonl --targets targets.jsonl",
-        "export scores.jsonl --to argilla -o tasks.json",
+        "export targets.jsonl --to argilla -o tasks.json",
     ],
     "ladders": [
         "references list ladders --contexts",
         "references show ladders c1 --history",
         "references check ladders --no-judge",
-        "references check ladders --model recorded:s.sqlite",
     ],
     "comparisons": ["rank --comparisons comparisons.jsonl"],
 }
@@ -162,22 +161,29 @@ POISON = ["null", "{}", "[]", "[[[]]]", "[" * 5000 + "]" * 5000, "no JSON", '"te
 
 @SHOWN
 @pytest.mark.parametrize("value", POISON, ids=lambda value: value[:40])
-def test_a_stored_answer_that_is_none_is_refused_and_gives_no_score(value, files, capsys):
-    """With its right checksum: as missing, with a warning, and the text is unscored."""
-    with sqlite3.connect("s.sqlite") as db:
-        for batch, place, key in db.execute("SELECT batch, place, key FROM answers").fetchall():
-            new = (value, crc(batch, place, key, value.encode()), batch, place)
-            db.execute("UPDATE answers SET value = ?, checksum = ? WHERE batch = ? AND place = ?", new)
-    assert main(["score", "targets.jsonl", *JUDGED, "-o", "again.jsonl"]) == 1
-    assert "cannot be used and count as missing" in capsys.readouterr().err
-    rows = [json.loads(line) for line in Path("again.jsonl").read_text().splitlines()]
-    assert {row["score"] for row in rows} == {None}
-    assert main(["store", "show", "--store", "s.sqlite"]) == 0
+def test_a_stored_answer_that_is_none_counts_as_missing_and_a_warning_says_so(value, tmp_path):
+    """With its right checksum."""
+    question = Question(Prompt("?"), ("Better", "Worse", "Similar"))
+    with Store(tmp_path / "s.sqlite") as store:
+        StoredEngine(FakeEngine(lambda prompt, labels: [-1.0, -2.0, -3.0]), store).answer([question])
+    poison(tmp_path / "s.sqlite", value)
+    with pytest.warns(SynthscoreWarning, match="cannot be used and count as missing"):
+        [answer] = RecordedEngine(str(tmp_path / "s.sqlite")).answer([question]).rows
+    assert isinstance(answer, EngineError)
 
 
 @SHOWN
-def test_questions_that_would_unpack_to_more_than_memory_holds_are_refused(files, capsys):
-    with sqlite3.connect("s.sqlite") as db:
-        db.execute("UPDATE batches SET questions = ?", (zlib.compress(b"[" + b" " * (1 << 29), 9),))
-    assert main(["store", "show", "--store", "s.sqlite", "-o", "shown.jsonl"]) == 0
-    assert "without their questions" in " ".join(capsys.readouterr().err.split())
+def test_a_score_is_made_of_no_poisoned_answer(files, capsys):
+    poison("s.sqlite", json.dumps({"log_probs": [-0.05] * 3, "rival": None}))
+    assert main(["score", "targets.jsonl", *JUDGED, "-o", "again.jsonl"]) == 1
+    assert "add up to 2.854, expected at most 1" in " ".join(capsys.readouterr().err.split())
+    rows = [json.loads(line) for line in Path("again.jsonl").read_text().splitlines()]
+    assert {row["score"] for row in rows} == {None}
+
+
+def poison(file, value):
+    """Every answer of a store, with the checksum that it then has."""
+    with sqlite3.connect(file) as db:
+        for batch, place, key in db.execute("SELECT batch, place, key FROM answers").fetchall():
+            new = (value, crc(batch, place, key, value.encode()), batch, place)
+            db.execute("UPDATE answers SET value = ?, checksum = ? WHERE batch = ? AND place = ?", new)
