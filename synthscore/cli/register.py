@@ -82,7 +82,7 @@ def _values(options: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Each value by its option; groups of options and lists taken apart."""
     for name, value in options.items():
         if is_dataclass(value):
-            yield from _values({each.name: getattr(value, each.name) for each in fields(value)})
+            yield from _values({field.name: getattr(value, field.name) for field in fields(value)})
         elif isinstance(value, list | tuple):
             yield from ((name, one) for one in value)
         else:
@@ -121,8 +121,8 @@ def _all_read(values: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
             if name == "task" and os.path.isdir(path) and _is_of_package(path):
                 continue
             if name in _LADDERS_OF and os.path.isdir(path):
-                found = (each for pattern in LADDERS for each in _in_folder(path, (pattern, f"*/{pattern}")))
-                yield from ((_typed(name), each) for each in found)
+                nested = tuple(f"*/{file}" for file in LADDERS)
+                yield from ((_typed(name), file) for file in _in_folder(path, LADDERS + nested))
             else:
                 yield _typed(name), path
 

@@ -275,7 +275,8 @@ class Found:
             by_id = self._rated.setdefault(name, {})
             if each.mean is None:
                 continue
-            new = Rated(MeanRating(each.mean, each.single or (each.mean,)) if raters else each, row.number, raters)
+            rating = MeanRating(each.mean, each.single or (each.mean,)) if raters else each
+            new = Rated(rating, row.number, raters)
             before = by_id.get(text.id)
             if before and (not raters or not before.raters or raters[0] in before.raters):
                 by = f" by {raters[0]!r}" if raters else ""

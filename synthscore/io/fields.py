@@ -312,7 +312,7 @@ def read_names(row: Row) -> Names:
 def text_fault(value: object, column: str = "text") -> tuple[str, str]:
     """What is wrong with a value that is to be a text, and what to do about it; "" and "" for a good one."""
     if not isinstance(value, str) and not is_missing(value):
-        remedy = "Write the text there, or say which column holds it: --field text=COLUMN"
+        remedy = "Write the text there, or say which column holds it: --field NAME=COLUMN"
         return f"{column} is {shorten(value)}, expected a text", remedy
     if not isinstance(value, str) or blank(value):
         shown = value if isinstance(value, str) else None  # NaN is how pandas writes null

@@ -71,7 +71,7 @@ def find_format(path: str | os.PathLike[str], use: Use) -> Format:
         if each.serves(use) and _is_named(path, each):
             return each
     if use == "read" and (assumed := ASSUMED.get().format):
-        return next(each for each in FORMATS if each.suffix == f".{assumed}")
+        return next(format for format in FORMATS if format.suffix == f".{assumed}")
     remedy = "Name a file of one of these formats"
     if Path(path).suffix.lower() in _WORKBOOKS:
         remedy = "Of a workbook, save the sheet as CSV UTF-8 (Excel: File, Save As), with any separator"

@@ -52,12 +52,14 @@ def find_separator(lines: CsvLines, usual: str) -> str:
     if beginning and (named := _NAMED.fullmatch(beginning[0])):
         next(lines)
         return named[1]
-    n_columns = {each: _n_columns(beginning, each) for each in dict.fromkeys(usual + SEPARATORS)}
-    alike = {each: n[0] for each, n in n_columns.items() if len(n) == 2 and n[0] == n[1] > 1}
+    n_columns = {mark: _n_columns(beginning, mark) for mark in dict.fromkeys(usual + SEPARATORS)}
+    alike = {mark: n[0] for mark, n in n_columns.items() if len(n) == 2 and n[0] == n[1] > 1}
     if alike:
-        return max(alike, key=lambda each: alike[each])
-    by_header = {each: n[0] for each, n in n_columns.items() if n and n[0] > 1}
-    return usual if usual in by_header or not by_header else max(by_header, key=lambda each: by_header[each])
+        return max(alike, key=lambda mark: alike[mark])
+    by_header = {mark: n[0] for mark, n in n_columns.items() if n and n[0] > 1}
+    if usual in by_header or not by_header:
+        return usual
+    return max(by_header, key=lambda mark: by_header[mark])
 
 
 def _n_columns(lines: list[str], separator: str) -> list[int]:
