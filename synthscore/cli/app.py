@@ -19,6 +19,7 @@ from .._version import __version__
 from ..errors import InputError, SynthscoreError, Unasked
 from .costs import BUDGET, interrupted_line
 from .messages import BROKEN_PIPE, ERROR, INTERRUPTED, OK, STOPPED, USAGE, Messages, UsageError, as_usage, visible
+from .options import PARAMETERS
 
 HELP = """
 Absolute quality scores for generated texts: a judge model compares each text with a ladder of synthetic references;
@@ -86,6 +87,7 @@ def build_app(argv: Sequence[str] | None = None) -> App:
         help_formatter=formatter,
         version=f"synthscore {__version__}",
         version_flags=["--version"],
+        group_parameters=PARAMETERS,
         default_parameter=Parameter(negative=(), show_default=lambda value: value if value else None),
     )
     app.register_install_completion_command(COMPLETE, add_to_startup=False, sort_key=len(VERBS))

@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..judging.asking import Asking
 from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, Watched
 from .messages import table as as_table
-from .options import JUDGE, Attributes, DryRun, FileIn, Input, Limit, Opening, Output, name_judges, warn_of_nano
+from .options import FIRST, JUDGE, Attributes, DryRun, FileIn, Input, Limit, Opening, Output, name_judges, warn_of_nano
 
 if TYPE_CHECKING:
     from ..evaluation import Evaluation, Settings
@@ -79,7 +79,7 @@ class EvaluatedMethods:
     names: Annotated[str | None, Parameter(name="--methods")] = None
     """names, with commas between and options as NAME:OPTION=VALUE; see --list and docs/baselines.md (default
     without SCORES: length,overlap,copied-span,type-token-ratio, and with --references ladder)"""
-    references: str | None = None
+    references: Annotated[str | None, Parameter(group=FIRST)] = None
     "the ladders, folder or hub id"
     revision: str | None = None
     "commit, tag or branch of a hub dataset"
@@ -162,7 +162,9 @@ def evaluate(
     dry_run: DryRun = False,
     methods: EvaluatedMethods = EvaluatedMethods(),
     figures: FigureOptions = FigureOptions(),
-    model: Annotated[list[str] | None, Parameter(name=["--model", "-m"], help=f"{JUDGE}; may be repeated")] = None,
+    model: Annotated[
+        list[str] | None, Parameter(name=["--model", "-m"], group=FIRST, help=f"{JUDGE}; may be repeated")
+    ] = None,
     reading: Input = Input(),
     opening: Opening = Opening(),
     messages: Messages = Messages(),

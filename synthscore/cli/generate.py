@@ -19,6 +19,7 @@ from ..signature import Signature
 from ..types import Ladder, Task
 from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, counted, reasons
 from .options import (
+    FIRST,
     Count,
     DryRun,
     FileIn,
@@ -77,13 +78,13 @@ def generate(
     *,
     output: Output,
     task: str,
-    attribute: Annotated[list[str], Parameter(name=["--attribute", "-a"])],
+    attribute: Annotated[list[str], Parameter(name=["--attribute", "-a"], group=FIRST)],
     limit: Limit = None,
     shard: OneShard = None,
     dry_run: DryRun = False,
     findings: FileIn | None = None,
     writing: Writing = Writing(),
-    model: Annotated[str | None, Parameter(group="model")] = None,
+    model: Annotated[str | None, Parameter(group=FIRST)] = None,
     opening: Opening = Opening(),
     rows: Input = Input(),
     messages: Messages = Messages(),

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import Parameter, Token
+from cyclopts import Group, Parameter, Token
 from cyclopts.validators import Number
 
 from ..errors import InputError
@@ -43,6 +43,11 @@ def warn_of_nano(models: Sequence[str] | str | None, messages: Messages) -> None
     """Before a judge is asked: a line on what nano cannot do, where nobody named a judge."""
     if not models:
         messages.note(NANO_JUDGES)
+
+
+FIRST = Group("most used", sort_key=0)
+PARAMETERS = Group("Parameters", sort_key=1)
+"""Options that stand first in every help, and those of the verb itself, which stand behind them."""
 
 
 # ------------------------------------------------------------------------------------------------- single options
@@ -126,11 +131,13 @@ OneShard = Annotated[
 
 Source = Annotated[str, Parameter(help="references folder, or id of a hub dataset")]
 Revision = Annotated[str | None, Parameter(help="commit, tag or branch of a hub dataset")]
-OneAttribute = Annotated[str | None, Parameter(name=["--attribute", "-a"], help="only this one (default: all)")]
+OneAttribute = Annotated[
+    str | None, Parameter(name=["--attribute", "-a"], group=FIRST, help="only this one (default: all)")
+]
 OneTask = Annotated[str | None, Parameter(help="only this one; a folder with a task.toml for a task of your own")]
 """Which ladders."""
 
-Attributes = Annotated[list[str] | None, Parameter(name=["--attribute", "-a"])]
+Attributes = Annotated[list[str] | None, Parameter(name=["--attribute", "-a"], group=FIRST)]
 """Attributes by name; the option may be repeated."""
 
 Share = Annotated[float, Parameter(validator=Number(gte=0, lte=1))]
@@ -176,6 +183,9 @@ class Input:
             name, _, column = text.partition("=")
             if not (name and column):
                 raise UsageError(f"--field {text!r} is not NAME=COLUMN. Write it as in --field text=summary")
+            if name in columns:
+                both = f"as {columns[name]} and as {column}"
+                raise UsageError(f"--field names {name} twice, {both}. Leave one of them out")
             columns[name] = column
         return columns
 
@@ -185,7 +195,7 @@ class Input:
 class On:
     """The ladders that texts are scored on."""
 
-    references: str | None = None
+    references: Annotated[str | None, Parameter(group=FIRST)] = None
     "folder or hub id of the ladders, as `synthscore generate` or `synthscore references import` wrote them"
     revision: Revision = None
     ladder: str | None = None
@@ -366,7 +376,7 @@ class Judges(Opening):
     """The models that judge."""
 
     model: Annotated[
-        list[str] | None, Parameter(help=f"{JUDGE}; several are a jury (docs/jury.md) (default: nano)")
+        list[str] | None, Parameter(group=FIRST, help=f"{JUDGE}; several are a jury (docs/jury.md) (default: nano)")
     ] = None
 
     @property
@@ -379,7 +389,7 @@ class Judges(Opening):
 class JudgeOptions(Opening):
     """The model that judges."""
 
-    model: Annotated[str | None, Parameter(help=f"{JUDGE} (default: nano)")] = None
+    model: Annotated[str | None, Parameter(group=FIRST, help=f"{JUDGE} (default: nano)")] = None
 
     def named(self, messages: Messages) -> str:
         """The judge that is asked now."""
@@ -399,7 +409,7 @@ class OpenJudges(ExitStack):
         self.judges = {model: self._open(options, model, messages, dry_run) for model in options.models}
         self._messages = messages
         self._engine: Watched | None = None
-        self._show: Progress | None = None
+        self._rows: _RowProgress | None = None
 
     @contextmanager
     def _open(self, options: Judges, model: str, messages: Messages, dry_run: bool) -> Iterator[Watched]:
@@ -409,15 +419,40 @@ class OpenJudges(ExitStack):
             yield engine
             self.cost += engine.cost
 
-    def planned(self, n_questions: int | None) -> None:
-        """Before questions are asked: so many; None: some of many that nobody has counted."""
+    def planned(self, n_questions: int, n_rows: int, *, more: bool) -> None:
+        """As Planned: the bar counts rows, of those that are known by now."""
         assert self._engine is not None
-        self._engine.expected = n_questions
-        if n_questions is not None or self._show is None:
+        self._engine.expected = None if more else n_questions
+        if self._rows is None or not more:
             self.close()
-            self._show = self.enter_context(self._messages.bar(n_questions, "questions"))
+            total = None if more else n_rows
+            self._rows = _RowProgress(self.enter_context(self._messages.bar(total, "rows")))
+        self._rows.begin(n_questions, n_rows)
 
     def progress(self, n_questions: int) -> None:
         """So many more questions were answered."""
-        if self._show is not None:
-            self._show(n_questions)
+        if self._rows is not None:
+            self._rows.add(n_questions)
+
+
+class _RowProgress:
+    """Questions that were answered -> rows that are done: of each call of the judge, as great a share as of its
+    questions."""
+
+    def __init__(self, show: "Progress") -> None:
+        self._show = show
+        self._n_questions = self._n_rows = self._n_answered = self._n_shown = 0
+
+    def begin(self, n_questions: int, n_rows: int) -> None:
+        """The next call, about so many; the rows of the one before are done."""
+        self._advance(self._n_rows)
+        self._n_questions, self._n_rows, self._n_answered, self._n_shown = n_questions, n_rows, 0, 0
+
+    def add(self, n_questions: int) -> None:
+        self._n_answered += n_questions
+        self._advance(min(self._n_rows, self._n_rows * self._n_answered // max(self._n_questions, 1)))
+
+    def _advance(self, n_done: int) -> None:
+        if n_done > self._n_shown:
+            self._show(n_done - self._n_shown)
+            self._n_shown = n_done

@@ -7,7 +7,7 @@ import textwrap
 from cyclopts import App
 
 from .messages import OK, Messages, counted, table, visible
-from .options import OneAttribute, OneTask, Revision, Source
+from .options import PARAMETERS, OneAttribute, OneTask, Revision, Source
 from .references_check import check
 from .references_import import import_
 
@@ -21,7 +21,7 @@ For example:
   $ synthscore references check ladders/ --model nano
 """
 
-references = App(name="references", help=HELP, help_epilogue="")
+references = App(name="references", group_parameters=PARAMETERS, help=HELP, help_epilogue="")
 references.command(import_, name="import", help_epilogue="")
 references.command(check, help_epilogue="")
 

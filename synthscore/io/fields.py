@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, did_you_mean
 from ..signature import text_hash
 from ..types import Target, blank, encodable
 
@@ -188,6 +188,7 @@ def require_column(row: Row, name: str, remedy: str = "", data: Mapping[str, obj
         there = {str(column).lower(): column for column in row.values}
         guess = next((there[usual] for usual in _USUAL.get(name, ()) if usual in there), "COLUMN")
         remedy = remedy or f"Add it, or say which column holds it: --field {name}={guess}; in Python, rename it"
+        remedy += did_you_mean(column, map(str, row.values)) if column != name else ""
         raise row_error(row, name, None, seen, remedy, **(data or {}))
 
 
@@ -270,7 +271,8 @@ def read_id(row: Row, name: str, column: str | None = None) -> str:
     elif isinstance(value, int | np.integer) and not isinstance(value, bool):
         return str(value)
     seen = f"{column} is {shorten(value)}, expected a text that is not empty"
-    raise row_error(row, name, value, seen, "Fill it")
+    remedy = "Fill it" if isinstance(value, str) or is_missing(value) else "Write it as text"
+    raise row_error(row, name, value, seen, remedy)
 
 
 def find_id(row: Row, name: str) -> str | None:
@@ -292,7 +294,10 @@ def text_fault(value: object, column: str = "text") -> tuple[str, str]:
     """What is wrong with a value that is to be a text, and what to do about it; "" and "" for a good one."""
     if not isinstance(value, str) or blank(value):
         shown = None if is_missing(value) and not isinstance(value, str) else value  # NaN is how pandas writes null
-        return f"{column} is {shorten(shown)}, expected a text that is not empty", "Fill it, or remove the row"
+        remedy = "Fill it, or remove the row"
+        if shown is not None and not isinstance(shown, str):  # it is filled, with something else
+            remedy = "Name the column that holds the text (--field text=COLUMN), or write it as text"
+        return f"{column} is {shorten(shown)}, expected a text that is not empty", remedy
     if not encodable(value):
         seen = f"{column} holds half a surrogate pair, which no encoding can write: {shorten(value)}"
         return seen, "Write the text again as UTF-8"

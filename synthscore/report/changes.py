@@ -10,13 +10,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ..evaluation.correlation import correlation
+from ..evaluation.intervals import mean_over_contexts
 from ..signature import Signature
 from ..thresholds.rules import MinScore
 from ..types import Score
 from .agreement import Agreements, Figure
 from .numbers import ScoreGroup, floats, groups
 from .read import Run
-from .systems import mean_difference
 
 MOVED = 5  # texts to read
 
@@ -107,7 +107,7 @@ def _change(name: str, one: ScoreGroup, other: ScoreGroup) -> RunChange:
         means = float(before.mean()), float(after.mean())
     difference = math.nan, math.nan, math.nan
     if pairs and (one.n_rungs, one.scale) == (other.n_rungs, other.scale):
-        difference = mean_difference(after - before, [score.context_id for score, _ in pairs])[:3]
+        difference = mean_over_contexts(after - before, [score.context_id for score, _ in pairs])[:3]
     crossed = None
     if one.min_score is not None:
         rule = MinScore(one.min_score)

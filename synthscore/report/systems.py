@@ -14,39 +14,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ..checking.rates import Rate, rate
-from ..evaluation.intervals import holm, index, p_value, spread
+from ..evaluation.intervals import ContextMean, holm, mean_over_contexts, p_value
 from ..types import FloatArray, grouped
-from .agreement import nan_for_none
 from .numbers import ScoreGroup
 
 LEVEL = 0.05
 """A difference whose p-value is below this is told from chance."""
-
-
-class MeanDifference(NamedTuple):
-    """low, high : 95 % interval over contexts, NaN where there is none. stderr : its error
-    n_contexts : that it rests on"""
-
-    value: float
-    low: float
-    high: float
-    stderr: float
-    n_contexts: int
-
-
-def mean_difference(more: FloatArray, context_ids: Sequence[str]) -> MeanDifference:
-    """The mean of differences, and its interval with each context left out in turn.
-
-    more : shape (n,), one or more. context_ids : the context of each
-    """
-    mean = float(more.mean())
-    context = index(context_ids)
-    left = len(more) - np.bincount(context)
-    without = np.full(len(left), np.nan)
-    np.divide(more.sum() - np.bincount(context, more), left, out=without, where=left > 0)
-    far = 1e4 * (1 + float(abs(more).max()))  # scores have no ends
-    found = spread(mean, without, (-far, far))
-    return MeanDifference(mean, nan_for_none(found.low), nan_for_none(found.high), found.stderr, len(left))
 
 
 class System(NamedTuple):
@@ -69,7 +42,7 @@ class Rival(NamedTuple):
     systems (Holm); NaN where nothing is known"""
 
     name: str
-    below: MeanDifference | None
+    below: ContextMean | None
     p: float
 
     @property
@@ -180,13 +153,13 @@ def _standing(group: ScoreGroup, written_by: np.ndarray) -> Standing | None:
     )
 
 
-def _below(best: Mapping[str, float], other: Mapping[str, float]) -> MeanDifference | None:
+def _below(best: Mapping[str, float], other: Mapping[str, float]) -> ContextMean | None:
     """best, other : context -> the mean score of the system's texts there"""
     both = sorted(best.keys() & other.keys())
     if not both:
         return None
-    return mean_difference(np.array([best[context] - other[context] for context in both]), both)
+    return mean_over_contexts(np.array([best[context] - other[context] for context in both]), both)
 
 
-def _p_value(gap: MeanDifference) -> float:
+def _p_value(gap: ContextMean) -> float:
     return math.nan if math.isnan(gap.stderr) else p_value(gap.value, gap.stderr, gap.n_contexts)

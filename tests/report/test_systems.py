@@ -8,10 +8,10 @@ from html import escape, unescape
 import numpy as np
 import pytest
 
-from synthscore.evaluation.intervals import holm, p_value
+from synthscore.evaluation.intervals import holm, mean_over_contexts, p_value
 from synthscore.report import page, read_run
 from synthscore.report.numbers import groups
-from synthscore.report.systems import LEVEL, compare_systems, mean_difference
+from synthscore.report.systems import LEVEL, compare_systems
 from tests.report.test_report import a_run, browse, make_run, needs_browser, row, section, visible
 
 
@@ -96,7 +96,7 @@ def test_several_texts_of_a_system_in_a_context_count_as_their_mean(tmp_path):
 def test_the_mean_difference_is_that_of_a_slow_jackknife():
     rng = np.random.default_rng(2)
     more, contexts = rng.normal(1, 1, 30), [f"c{i % 7}" for i in range(30)]
-    found = mean_difference(more, contexts)
+    found = mean_over_contexts(more, contexts)
     without = [more[[c != left for c in contexts]].mean() for left in dict.fromkeys(contexts)]
     stderr = math.sqrt(6 / 7 * sum((value - np.mean(without)) ** 2 for value in without))
     assert (found.value, found.stderr, found.n_contexts) == (pytest.approx(more.mean()), pytest.approx(stderr), 7)
