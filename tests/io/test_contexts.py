@@ -61,7 +61,8 @@ def test_a_row_without_a_usable_text_is_named_with_its_id_and_the_others_are_kep
     assert (error.row, error.field, error.id, error.context_id, error.system) == (2, "text", "c1/s2", "c1", "s2")
     assert error.value is value or error.value == value or value != value
     shown = None if value != value else value  # NaN is how pandas writes null
-    assert f"row 2: text is {shown!r}, expected a text that is not empty. Fill it" in str(error)
+    remedy = "Fill it" if shown is None or isinstance(shown, str) else "Name the column that holds the text"
+    assert f"row 2: text is {shown!r}, expected a text that is not empty. {remedy}" in str(error)
 
 
 def test_a_missing_column_is_named_with_those_there_are_and_the_way_to_map_it(tmp_path):
