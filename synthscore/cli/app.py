@@ -18,8 +18,8 @@ from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, Unused
 from .._version import __version__
 from ..errors import InputError, SynthscoreError, Unasked
 from .costs import BUDGET, interrupted_line
+from .groups import PARAMETERS
 from .messages import BROKEN_PIPE, ERROR, INTERRUPTED, OK, STOPPED, USAGE, Messages, UsageError, as_usage, visible
-from .options import PARAMETERS
 
 HELP = """
 Absolute quality scores for generated texts: a judge model compares each text with a ladder of synthetic references;

@@ -16,8 +16,9 @@ from ..errors import EngineError
 from ..judging.asking import Pair, ProtocolName, Verdicts, ask, labels_of, prompt_of
 from ..judging.templates import Templates
 from ..types import Context
+from .groups import FIRST
 from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, counted, table
-from .options import FIRST, Answering, DryRun, JudgeOptions, Output, Positive
+from .options import Answering, DryRun, JudgeOptions, Output, Positive
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

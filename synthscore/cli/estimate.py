@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from .groups import FIRST
 from .labels import LabelOptions
 from .messages import INCOMPLETE, OK, Messages, UsageError, table
-from .options import FIRST, FileIn, Input, RowsOut
+from .options import FileIn, Input, RowsOut
 
 if TYPE_CHECKING:
     from ..estimating import Estimates

@@ -13,9 +13,10 @@ from cyclopts import Parameter
 
 from ..errors import InputError
 from ..judging.asking import Asking
+from .groups import FIRST
 from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, Watched
 from .messages import table as as_table
-from .options import FIRST, JUDGE, Attributes, DryRun, FileIn, Input, Limit, Opening, Output, name_judges, warn_of_nano
+from .options import JUDGE, Attributes, DryRun, FileIn, Input, Limit, Opening, Output, name_judges, warn_of_nano
 
 if TYPE_CHECKING:
     from ..evaluation import Evaluation, Settings

@@ -17,9 +17,9 @@ from ..engine import Sampling
 from ..errors import InputError
 from ..signature import Signature
 from ..types import Ladder, Task
+from .groups import FIRST
 from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, counted, reasons
 from .options import (
-    FIRST,
     Count,
     DryRun,
     FileIn,

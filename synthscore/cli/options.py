@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import Group, Parameter, Token
+from cyclopts import Parameter, Token
 from cyclopts.validators import Number
 
 from ..errors import InputError
@@ -16,6 +16,7 @@ from ..io.formats import list_formats
 from ..io.shards import Shard
 from ..judging.asking import Asking, ProtocolName
 from .costs import command_budget
+from .groups import FIRST
 from .messages import Messages, UsageError, Watched, held_stdout
 
 if TYPE_CHECKING:
@@ -43,11 +44,6 @@ def warn_of_nano(models: Sequence[str] | str | None, messages: Messages) -> None
     """Before a judge is asked: a line on what nano cannot do, where nobody named a judge."""
     if not models:
         messages.note(NANO_JUDGES)
-
-
-FIRST = Group("most used", sort_key=0)
-PARAMETERS = Group("Parameters", sort_key=1)
-"""Options that stand first in every help, and those of the verb itself, which stand behind them."""
 
 
 # ------------------------------------------------------------------------------------------------- single options
@@ -178,7 +174,7 @@ class Input:
     @property
     def fields(self) -> Mapping[str, str]:
         """Our name -> the column that holds it. raises : UsageError"""
-        columns = {}
+        columns: dict[str, str] = {}
         for text in self.field or ():
             name, _, column = text.partition("=")
             if not (name and column):

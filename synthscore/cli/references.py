@@ -6,8 +6,9 @@ import textwrap
 
 from cyclopts import App
 
+from .groups import PARAMETERS
 from .messages import OK, Messages, counted, table, visible
-from .options import PARAMETERS, OneAttribute, OneTask, Revision, Source
+from .options import OneAttribute, OneTask, Revision, Source
 from .references_check import check
 from .references_import import import_
 

@@ -140,7 +140,7 @@ def _standing(group: ScoreGroup, written_by: np.ndarray) -> Standing | None:
     contexts = {name: {context: fmean(own) for context, own in of.items()} for name, of in by_context.items()}
     others = sorted(means.keys() - {best})
     gaps = [_below(contexts.get(best, {}), contexts.get(name, {})) for name in others]
-    corrected = holm([math.nan if gap is None else _p_value(gap) for gap in gaps]) if gaps else []
+    corrected = holm(np.array([math.nan if gap is None else _p_value(gap) for gap in gaps]))
     rivals = [Rival(name, gap, float(p)) for name, gap, p in zip(others, gaps, corrected, strict=True)]
     return Standing(
         group=group,
