@@ -338,7 +338,7 @@ def test_a_file_of_comparisons_is_ranked_by_each_method(capsys):
         err = capsys.readouterr().err
         assert "6 comparisons of 3 candidates in 1 group" in err
         assert f"{name}: 3 candidates of 3 ranked, 1 of 1 ranking converged" in err
-        assert f"|method:{name}|" in err
+        assert f"|method:{name}|" in rows[0]["signature"]
 
 
 def test_options_reach_the_method(capsys):
