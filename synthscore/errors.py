@@ -4,6 +4,8 @@ and carries its data as attributes, so that no caller parses the text."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 
@@ -44,6 +46,27 @@ def require_kind(name: str, value: object, kind: type | tuple[type, ...], expect
     """raises : InputError where a value is not of this kind; True and False are no numbers"""
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise unusable(name, value, expected)
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """ " Did you mean 'coherence'?", for the end of a message; "" where nothing known is like the name."""
+    by_spelling = {other.casefold(): other for other in known}
+    close = get_close_matches(str(name).casefold(), by_spelling, n=1, cutoff=0.7)
+    return f" Did you mean {by_spelling[close[0]]!r}?" if close else ""
+
+
+def where_they_part(one: str, other: str, width: int = 40) -> tuple[str, str]:
+    """Of two texts, for a message, the words around the place from which they differ; of those that are cut an ..."""
+    one, other = (" ".join(text.split()) for text in (one, other))
+    same = 0
+    while same < min(len(one), len(other)) and one[same] == other[same]:
+        same += 1
+    start = max(0, same - width // 2)
+    first, second = (
+        ("..." if start else "") + text[start : start + width] + ("..." if len(text) > start + width else "")
+        for text in (one, other)
+    )
+    return first, second
 
 
 class TaskError(SynthscoreError):

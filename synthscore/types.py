@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from .errors import InputError, LadderError, TaskError
+from .errors import InputError, LadderError, TaskError, did_you_mean
 from .signature import text_hash
 
 FloatArray = npt.NDArray[np.float64]
@@ -148,7 +148,8 @@ class Task:
         if name not in self.attributes:
             raise TaskError(
                 f"task {self.name!r} has no attribute {name!r}. It has: {', '.join(self.attributes)}. "
-                "Own attributes go into the task.toml of a folder, named with --task FOLDER",
+                "Own attributes go into the task.toml of a folder, named with --task FOLDER."
+                f"{did_you_mean(name, self.attributes)}",
                 task=self.name,
                 attribute=name,
             )

@@ -43,7 +43,8 @@ def demo(
     from ..io.write import write_rows
     from ..ladders.references import References
     from ..report import read_run
-    from ..report.numbers import by_system, groups
+    from ..report.numbers import groups
+    from ..report.systems import compare_systems
 
     start, folder = time.perf_counter(), Path(output)
     if folder.exists() and not folder.is_dir():
@@ -92,9 +93,9 @@ def demo(
     if not run("score", *files, *judged, "--verdicts"):
         return ERROR
     scored = read_run(folder / "scores.jsonl", targets=folder / "targets.jsonl")
-    for _, systems in by_system(groups(scored), scored.systems):
+    for compared in compare_systems(groups(scored), scored.systems):
         print("\nMean score in coherence, by system; unscored texts are left out:")
-        rows = [(one.name, one.n_texts, one.n_unscored, one.mean) for one in systems]
+        rows = [(one.name, one.n_texts, one.n_unscored, one.mean) for one in compared.systems]
         print(textwrap.indent(table(rows, ("system", "texts", "unscored", "mean")), "    "))
 
     _heading("3  A filter: scores are absolute, so a threshold means the same for every context")

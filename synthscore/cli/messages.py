@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import math
 import re
 import shutil
 import sys
 import tempfile
+import textwrap
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -68,6 +70,24 @@ def counted(n: int, noun: str, plural: str = "") -> str:
 
 def spaced(n: int) -> str:
     return f"{n:,}".replace(",", " ")
+
+
+def broken(line: str, width: int) -> str:
+    """The line in lines of at most this width, broken between words and in no number (12 000)."""
+    indent = " " * (len(line) - len(line.lstrip()))
+    whole = re.sub(r"(?<=\d) (?=\d{3}\b)", "\N{NO-BREAK SPACE}", line)
+    return textwrap.fill(whole, width, subsequent_indent=indent, break_on_hyphens=False) or line
+
+
+LONG = 60  # characters: of a longer signature a hash is printed
+
+
+def short_signature(signature: str) -> str:
+    """In one line; as it is where it is short."""
+    if len(signature) <= LONG:
+        return signature
+    digest = hashlib.sha256(signature.encode()).hexdigest()[:12]
+    return f"signature {digest} (whole: -v)"
 
 
 def reasons(texts: Iterable[str], most: int = 5) -> list[str]:
@@ -145,7 +165,7 @@ class Messages:
     debug: bool = False
     "show the traceback of an error"
     verbose: Annotated[bool, Parameter(name=["--verbose", "-v"])] = False
-    "also say what is tried again, and why"
+    "also say what is tried again, and why; and signatures whole"
     log_file: str | None = None
     "file to which all of this is added, with the time"
 
@@ -165,6 +185,10 @@ class Messages:
         shown.format = lambda record: visible(record.getMessage())  # type: ignore[method-assign]
         before = log.level
         handlers: list[logging.Handler] = [shown]
+        hub = logging.getLogger("huggingface_hub")  # says of each of many retries that it retries
+        hub_level = hub.level
+        if not self.verbose:
+            hub.setLevel(logging.ERROR)
         if self.log_file:
             try:
                 handlers.append(logging.FileHandler(self.log_file, encoding="utf-8"))
@@ -183,17 +207,36 @@ class Messages:
                 log.removeHandler(handler)
                 handler.close()
             log.setLevel(before)
+            hub.setLevel(hub_level)
 
     def note(self, *lines: str, signature: str = "") -> None:
-        """Print counts, and the signature of the numbers they are about, on stderr; not with --quiet."""
-        for line in (*lines, signature) if signature else lines:
+        """Print counts, and the signature of the numbers they are about, on stderr; not with --quiet. Of a long
+        signature a hash is printed; the whole with --verbose, and in the log file."""
+        for line in lines:
             _SAID.info("%s", line)
             if not self.quiet:
-                print(visible(line), file=sys.stderr, flush=True)
+                self._print(line)
+        if signature:
+            _SAID.info("%s", signature)
+            if not self.quiet:
+                self._print(signature if self.verbose else short_signature(signature))
 
     def warn(self, text: str) -> None:
         _SAID.info("warning: %s", text)
-        print(visible(f"warning: {text}"), file=sys.stderr)
+        self._print(f"warning: {text}")
+
+    @staticmethod
+    def _print(text: str) -> None:
+        """On stderr; on a terminal above a progress bar, and broken between words."""
+        text = visible(text)
+        if not sys.stderr.isatty():
+            print(text, file=sys.stderr, flush=True)
+            return
+        width = shutil.get_terminal_size().columns
+        text = "\n".join(broken(line, width) for line in text.split("\n"))
+        tqdm = getattr(sys.modules.get("tqdm"), "tqdm", None)
+        with nullcontext() if tqdm is None else tqdm.external_write_mode(file=sys.stderr):
+            print(text, file=sys.stderr, flush=True)
 
     def _lines(self, total: int | None, unit: str) -> Progress:
         n_done, next_at = 0, time.monotonic() + EVERY

@@ -426,7 +426,7 @@ class OpenJudges(ExitStack):
         self.judges = {model: self._open(options, model, messages, dry_run) for model in options.models}
         self._messages = messages
         self._engine: Watched | None = None
-        self._show: Progress | None = None
+        self._rows: _RowProgress | None = None
 
     @contextmanager
     def _open(self, options: Judges, model: str, messages: Messages, dry_run: bool) -> Iterator[Watched]:
@@ -436,15 +436,40 @@ class OpenJudges(ExitStack):
             yield engine
             self.cost += engine.cost
 
-    def planned(self, n_questions: int | None) -> None:
-        """Before questions are asked: so many; None: some of many that nobody has counted."""
+    def planned(self, n_questions: int, n_rows: int, *, more: bool) -> None:
+        """As Planned: the bar counts rows, of those that are known by now."""
         assert self._engine is not None
-        self._engine.expected = n_questions
-        if n_questions is not None or self._show is None:
+        self._engine.expected = None if more else n_questions
+        if self._rows is None or not more:
             self.close()
-            self._show = self.enter_context(self._messages.bar(n_questions, "questions"))
+            total = None if more else n_rows
+            self._rows = _RowProgress(self.enter_context(self._messages.bar(total, "rows")))
+        self._rows.begin(n_questions, n_rows)
 
     def progress(self, n_questions: int) -> None:
         """So many more questions were answered."""
-        if self._show is not None:
-            self._show(n_questions)
+        if self._rows is not None:
+            self._rows.add(n_questions)
+
+
+class _RowProgress:
+    """Questions that were answered -> rows that are done: of each call of the judge, as great a share as of its
+    questions."""
+
+    def __init__(self, show: "Progress") -> None:
+        self._show = show
+        self._n_questions = self._n_rows = self._n_answered = self._n_shown = 0
+
+    def begin(self, n_questions: int, n_rows: int) -> None:
+        """The next call, about so many; the rows of the one before are done."""
+        self._advance(self._n_rows)
+        self._n_questions, self._n_rows, self._n_answered, self._n_shown = n_questions, n_rows, 0, 0
+
+    def add(self, n_questions: int) -> None:
+        self._n_answered += n_questions
+        self._advance(min(self._n_rows, self._n_rows * self._n_answered // max(self._n_questions, 1)))
+
+    def _advance(self, n_done: int) -> None:
+        if n_done > self._n_shown:
+            self._show(n_done - self._n_shown)
+            self._n_shown = n_done

@@ -15,7 +15,7 @@ from cyclopts import Parameter
 from ..integrations import ScoresTo, Texts
 from ..judging.asking import Asking
 from ..scoring.votes import SAME, Jury
-from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, counted, spaced, usage
+from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, counted, spaced, usage, visible
 from .options import (
     AskingOptions,
     Count,
@@ -31,6 +31,7 @@ from .options import (
     RowsOut,
     given,
 )
+from .overview import Overview, is_terminal
 
 if TYPE_CHECKING:
     from ..engine import Engine
@@ -146,7 +147,7 @@ def score(
     /,
     *,
     on: On = On(),
-    output: RowsOut = "-",
+    output: RowsOut | None = None,
     from_: Annotated[Texts | None, Parameter(name="--from")] = None,
     to: ScoresTo | None = None,
     verdicts: bool = False,
@@ -188,6 +189,8 @@ def score(
     --method takes another way to a number: place asks about all rungs at once, direct and g-eval ask for a
     grade and need no ladders (docs/methods.md). The signature then says which scale the scores are on.
 
+    Rows go to -o, or to stdout where that is a pipe or a file; on a terminal a table takes their place, of systems and
+    attributes, with means, their 95 % intervals over contexts and counts (-o - prints rows there, too).
     Rows are read, scored and written some at a time, in little memory; with --scoring anchored and no
     --scale, and with several judges, all rows are held at once.
 
@@ -226,6 +229,9 @@ def score(
     only = shard.owns if shard else None
     batches = read_items(rows, encoding=input.encoding, fields=input.fields, limit=limit, only=only)
     tally = Tally()
+    overview = None
+    if output is None and not (to or verdicts or why or dry_run) and is_terminal():
+        overview = Overview()
 
     scorers: list[Scorer] = []
 
@@ -244,6 +250,9 @@ def score(
         parts = score_rows(batches, asked.judges, make_scorer, planned=asked.planned, progress=asked.progress)
         for part in parts:
             tally.add(part.scored, method)
+            if overview is not None:
+                overview.add(part)
+                continue
             rows = (score_row(score, signature, verdicts=verdicts) for score, signature in part.scored)
             if why:
                 rows = ({**row, "why": reason} for row, reason in zip(rows, explain(part), strict=True))
@@ -254,7 +263,12 @@ def score(
             deque(made(), maxlen=0)
             print(*asked.cost, sep="\n")
             return OK
-        write_rows(scores_to(made(), to) if to else made(), output)
+        if overview is not None:
+            deque(made(), maxlen=0)
+        else:
+            write_rows(scores_to(made(), to) if to else made(), output or "-")
+    if overview is not None:
+        print(*map(visible, overview.lines()), sep="\n", flush=True)
     statuses = tally.counts.statuses
     if not statuses and not shard:
         messages.warn(f"{targets} holds no rows")
@@ -300,16 +314,19 @@ def asked_line(asking: Asking, counts: Counts) -> str:
     factors = {"target": counts.n_targets, "attribute": counts.n_attributes, "rung": counts.n_rungs}
     factors |= {"order": asking.n_orders, "side": asking.n_sides}
     asked = counted(counts.n_questions, "question")
+    targets = counted(counts.n_targets, "target")
+    if counts.n_targets < counts.n_rows:  # the others could not be asked about
+        targets = f"{spaced(counts.n_targets)} of {counted(counts.n_rows, 'target')}"
     if counts.n_questions and math.prod(factors.values()) == counts.n_questions:
-        shown = [counted(n, noun) for noun, n in factors.items() if n > 1 or noun in ("target", "rung")]
-        asked = f"{' x '.join(shown)} = {asked}"
+        others = [counted(n, noun) for noun, n in factors.items() if noun == "rung" or (n > 1 and noun != "target")]
+        asked = f"{' x '.join([targets, *others])} = {asked}"
     else:
-        asked = f"{counted(counts.n_targets, 'target')}, {counted(counts.n_attributes, 'attribute')}: {asked}"
+        asked = f"{targets}, {counted(counts.n_attributes, 'attribute')}: {asked}"
     if full := counts.n_full:
         saved = f"{100 - 100 * counts.n_in_rounds / full:.0f} % saved"
         asked += f", {spaced(counts.n_in_rounds)} of {spaced(full)} about texts ({saved})"
-    found = f"{counts.statuses['ok']} scored"
-    found += "".join(f", {counts.statuses[s]} {s}" for s in ("partial", "unscored") if counts.statuses[s])
+    found = f"{spaced(counts.statuses['ok'])} scored"
+    found += "".join(f", {spaced(counts.statuses[s])} {s}" for s in ("partial", "unscored") if counts.statuses[s])
     unmet = f"; the rule is not met by {counted(counts.n_unmet, 'score')} on which all was asked"
     return f"{asked}; {found}{unmet * (counts.n_unmet > 0)}"
 

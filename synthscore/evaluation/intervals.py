@@ -125,6 +125,33 @@ def spread(
     return Spread(stderr=stderr, low=low, high=high, note="")
 
 
+class ContextMean(NamedTuple):
+    """low, high : 95 % interval over contexts, NaN where there is none. stderr : its error
+    n_contexts : that it rests on"""
+
+    value: float
+    low: float
+    high: float
+    stderr: float
+    n_contexts: int
+
+
+def mean_over_contexts(values: FloatArray, context_ids: Sequence[str]) -> ContextMean:
+    """The mean of values, such as differences of scores, and its interval with each context left out in turn.
+
+    values : shape (n,), one or more. context_ids : the context of each
+    """
+    mean = float(values.mean())
+    context = index(context_ids)
+    left = len(values) - np.bincount(context)
+    without = np.full(len(left), np.nan)
+    np.divide(values.sum() - np.bincount(context, values), left, out=without, where=left > 0)
+    far = 1e4 * (1 + float(abs(values).max()))  # scores have no ends
+    found = spread(mean, without, (-far, far))
+    low, high = (np.nan if end is None else end for end in (found.low, found.high))
+    return ContextMean(mean, low, high, found.stderr, len(left))
+
+
 def mean_without(
     values: Sequence[float], without: Sequence[FloatArray], weights: Sequence[float] | None = None
 ) -> FloatArray:

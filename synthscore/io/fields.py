@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, did_you_mean
 from ..signature import text_hash
 from ..types import Target, blank, encodable
 
@@ -195,6 +195,7 @@ def require_column(row: Row, name: str, remedy: str = "", data: Mapping[str, obj
         there = {str(column).lower(): column for column in row.values}
         guess = next((there[usual] for usual in _USUAL.get(name, ()) if usual in there), "COLUMN")
         remedy = remedy or f"Add it, or say which column holds it: --field {name}={guess}; in Python, rename it"
+        remedy += did_you_mean(column, map(str, row.values)) if column != name else ""
         raise row_error(row, name, None, seen, remedy, **(data or {}))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import InputError
+from ..errors import InputError, unusable
 from ..signature import text_hash
 
 
@@ -24,7 +24,7 @@ class Shard:
         """The shard that `i/n` names. raises : InputError"""
         index, _, count = text.partition("/")
         if not (index.isdecimal() and count.isdecimal()):
-            raise InputError(f"shard is {text!r}, expected i/n, as in 2/7. Write it so", field="shard", value=text)
+            raise unusable("shard", text, "i/n", "As in 2/7, the second of seven")
         return cls(int(index), int(count))
 
     def __str__(self) -> str:

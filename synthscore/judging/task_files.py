@@ -88,8 +88,10 @@ def _check_keys(table: Any, required: tuple[str, ...], optional: tuple[str, ...]
     missing = [key for key in required if key not in table]
     unknown = [key for key in table if key not in required + optional]
     if missing or unknown:
+        wrong = [f"missing {', '.join(map(repr, missing))}"] * bool(missing)
+        wrong += [f"unknown {', '.join(map(repr, unknown))}"] * bool(unknown)
         raise TaskError(
-            f"{where}: missing {missing}, unknown {unknown}. It must have {', '.join(required)}"
+            f"{where}: {' and '.join(wrong)}. It must have {', '.join(required)}"
             + (f" and may have {', '.join(optional)}" if optional else "")
         )
 

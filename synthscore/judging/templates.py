@@ -26,7 +26,7 @@ import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from ..engine import Prompt
-from ..errors import InputError, TaskError, TemplateError
+from ..errors import InputError, TaskError, TemplateError, did_you_mean
 from ..io.fields import shorten
 from ..resources import resource
 from ..signature import text_hash
@@ -52,7 +52,7 @@ def load_task(name: str | os.PathLike[str]) -> Task:
     if not is_task(name):
         raise TaskError(
             f"no task {str(name)!r}: it is neither one of {', '.join(task_names())} nor a folder with a task.toml. "
-            "Name the folder of a task of your own: --task FOLDER",
+            f"Name the folder of a task of your own: --task FOLDER.{did_you_mean(name, task_names())}",
             task=str(name),
         )
     return read_task_folder(Path(name))

@@ -20,7 +20,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, LadderError, ReferencesError, require_kind
+from ..errors import InputError, LadderError, ReferencesError, did_you_mean, require_kind
 from ..io.fields import shorten
 from ..io.write import replacing, write_whole
 from ..judging.task_files import task_hash
@@ -317,7 +317,8 @@ class References:
         names = ", ".join(f"{name} {value!r}" for name, value in wanted.items() if value) or "any kind"
         raise LadderError(
             f"{self.source} holds no ladder of {names}. It has the tasks {', '.join(self.tasks)}, the attributes "
-            f"{', '.join(self.attributes)}, and the contexts {shorten(list(self.context_ids))}"
+            f"{', '.join(self.attributes)}, and the contexts {shorten(list(self.context_ids))}."
+            f"{did_you_mean(attribute, self.attributes) if attribute else ''}"
         )
 
     def find_task(self, name: str | os.PathLike[str]) -> Task:

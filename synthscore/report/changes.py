@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from ..evaluation.correlation import correlation
-from ..evaluation.intervals import index, spread
+from ..evaluation.intervals import mean_over_contexts
 from ..signature import Signature
 from ..thresholds.rules import MinScore
-from ..types import FloatArray, Score
-from .agreement import Agreements, Figure, nan_for_none
+from ..types import Score
+from .agreement import Agreements, Figure
 from .numbers import ScoreGroup, floats, groups
 from .read import Run
 
@@ -107,7 +107,7 @@ def _change(name: str, one: ScoreGroup, other: ScoreGroup) -> RunChange:
         means = float(before.mean()), float(after.mean())
     difference = math.nan, math.nan, math.nan
     if pairs and (one.n_rungs, one.scale) == (other.n_rungs, other.scale):
-        difference = _difference(before, after, [score.context_id for score, _ in pairs])
+        difference = mean_over_contexts(after - before, [score.context_id for score, _ in pairs])[:3]
     crossed = None
     if one.min_score is not None:
         rule = MinScore(one.min_score)
@@ -123,19 +123,6 @@ def _change(name: str, one: ScoreGroup, other: ScoreGroup) -> RunChange:
         rank=correlation(before, after),
         crossed=crossed,
     )
-
-
-def _difference(before: FloatArray, after: FloatArray, context_ids: Sequence[str]) -> tuple[float, float, float]:
-    """Mean of second less first, and its interval with each context left out in turn."""
-    more = after - before
-    mean = float(more.mean())
-    context = index(context_ids)
-    left = len(more) - np.bincount(context)
-    without = np.full(len(left), np.nan)
-    np.divide(more.sum() - np.bincount(context, more), left, out=without, where=left > 0)
-    far = 1e4 * (1 + float(abs(more).max()))  # scores have no ends
-    found = spread(mean, without, (-far, far))
-    return mean, nan_for_none(found.low), nan_for_none(found.high)
 
 
 def signature_changes(run: Run) -> dict[str, tuple[str | None, str | None]]:

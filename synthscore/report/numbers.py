@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
 
-from ..checking.rates import Rate, rate
 from ..errors import alike
 from ..evaluation.agreement import agreement
 from ..evaluation.correlation import correlation
@@ -145,52 +143,6 @@ def n_rungs_of(score: Score) -> int | None:
     """How many rungs the scale of a score has, as the score says; None where it is on no scale of rungs."""
     n_rungs = score.details.get("scale", score.details.get("n_rungs"))
     return round(n_rungs) if n_rungs and n_rungs >= 2 else None
-
-
-# ------------------------------------------------------------------------------------------------- systems
-
-
-class System(NamedTuple):
-    """means : of its scored texts on each attribute"""
-
-    name: str
-    n_texts: int
-    n_unscored: int
-    means: Sequence[Rate]
-
-    @property
-    def mean(self) -> float:
-        """Over attributes."""
-        return fmean(mean.value for mean in self.means)
-
-
-def by_system(found: Sequence[ScoreGroup], systems: Mapping[str, str]) -> list[tuple[list[ScoreGroup], list[System]]]:
-    """For each file or method, its groups and its systems, the best first; without those that know of fewer than two.
-
-    systems : id -> name
-    """
-    by_name: dict[str, list[ScoreGroup]] = {}
-    for group in found:
-        by_name.setdefault(group.name, []).append(group)
-    tables = []
-    for groups_of_name in by_name.values():
-        written_by = [np.array([systems.get(score.id, "") for score, _ in group.rows]) for group in groups_of_name]
-        names = sorted({*np.concatenate(written_by).tolist()} - {""})
-        if len(names) > 1:
-            rows = []
-            for name in names:
-                columns = [group.values[by == name] for group, by in zip(groups_of_name, written_by, strict=True)]
-                rows.append(_system(name, columns))
-            rows.sort(key=lambda one: (math.isnan(one.mean), -one.mean))
-            tables.append((groups_of_name, rows))
-    return tables
-
-
-def _system(name: str, columns: Sequence[FloatArray]) -> System:
-    """columns : scores of its texts in each group, NaN where unscored"""
-    means = [rate(values, range(len(values))) for values in columns]
-    n_unscored = sum(map(len, columns)) - sum(mean.n for mean in means)
-    return System(name, n_texts=max(map(len, columns)), n_unscored=n_unscored, means=means)
 
 
 # ------------------------------------------------------------------------------------------------- mass, length

@@ -21,19 +21,28 @@ from . import pictures, words
 from .agreement import Agreements, agreements, best_first
 from .changes import changes, signature_changes
 from .ladders import LIKELY, POSSIBLE, VIEW, extremes, interval, ladder_views
-from .numbers import by_system, failures, groups, length_effect, masses
+from .numbers import failures, groups, length_effect, masses
 from .read import Run
+from .systems import LEVEL, compare_systems
 from .verdicts import overall
 
 CARDS = 24  # of a section
 READ = 4  # groups whose best and worst texts are shown
 
 
-def page(run: Run, *, title: str | None = None, min_score: float | None = None, context_id: str | None = None) -> str:
+def page(
+    run: Run,
+    *,
+    title: str | None = None,
+    min_score: float | None = None,
+    context_id: str | None = None,
+    rows: str = "",
+) -> str:
     """The report, as HTML.
 
     min_score : a threshold to draw and to count by
     context_id : whose ladders are shown; None: the one ladder that shows most
+    rows : address of the page that all rows begin on (`row_pages`); "": there is none
     """
     found = groups(run, min_score)
     if run.sides:
@@ -41,7 +50,8 @@ def page(run: Run, *, title: str | None = None, min_score: float | None = None, 
     scored = [group for group in found if group.scored.any()]
     lengths = [(group, effect) for group in found if (effect := length_effect(group, run.texts))]
     signatures = list(dict.fromkeys(row.signature for row in run.rows if row.signature.parts))
-    return _template().render(
+    return template("page.html.jinja").render(
+        rows=rows,
         title=title or f"Scores of {run.name}",
         run=run,
         groups=found,
@@ -51,7 +61,7 @@ def page(run: Run, *, title: str | None = None, min_score: float | None = None, 
         with_errors=any(row.score.stderr is not None and "n_rungs" in row.score.details for row in run.rows),
         changes=changes(run, min_score),
         signature_changes=signature_changes(run),
-        systems=by_system(found, run.systems),
+        comparisons=compare_systems(found, run.systems),
         extremes=[one for group in scored[:READ] if (one := extremes(group)).best],
         views=ladder_views(run, found, context_id),
         other_ladders=_other_ladders(run),
@@ -66,19 +76,28 @@ def page(run: Run, *, title: str | None = None, min_score: float | None = None, 
     )
 
 
+def template(name: str) -> jinja2.Template:
+    """A template of this folder. It escapes whatever is put into it."""
+    return _environment().get_template(name)
+
+
 @cache
-def _template() -> jinja2.Template:
+def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     names = ("spaced", "counted", "cut", "clip", "whole", "number", "within", "points", "percent", "span")
     written = {name: getattr(words, name) for name in names}
     environment.filters |= written | {"interval": interval, "overall": overall}
     environment.globals |= written | {
-        "version": __version__, "draw": pictures, "CARDS": CARDS, "VIEW": VIEW, "READ": READ,
+        "version": __version__, "draw": pictures, "CARDS": CARDS, "VIEW": VIEW, "READ": READ, "SURE": LEVEL,
         "LIKELY": LIKELY, "POSSIBLE": POSSIBLE, "math": math, "np": np,
     }  # fmt: skip
-    return environment.from_string(Path(__file__).with_name("page.html.jinja").read_text(encoding="utf-8"))
+    return environment
 
 
 def _other_ladders(run: Run) -> list[str]:

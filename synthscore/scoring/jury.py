@@ -59,7 +59,7 @@ def score_by_jury(
             require_fitted_errors(scorer.method)
             plan = scorer.plan(items)
             if planned is not None:
-                planned(plan.n_questions)
+                planned(plan.n_questions, len(items), more=False)
             by_judge[name] = plan.score(progress)
     together = score_together(by_judge)
     if check is not None:
@@ -99,6 +99,7 @@ def score_together(scored: Mapping[str, Scored]) -> Scored:
     counts = replace(
         reduce(add, (judge.counts for judge in judges)),
         statuses=Counter(score.status for row in rows for score, _ in row),
+        n_rows=judges[0].counts.n_rows,
         n_targets=judges[0].counts.n_targets,
     )
     scales = [scale for judge in judges for scale in judge.scales]

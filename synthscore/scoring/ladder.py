@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ..engine import Progress
-from ..errors import LadderError, require_kind
+from ..errors import LadderError, require_kind, where_they_part
 from ..io.fields import Item
 from ..judging.asking import Asking, Inquiry, Pair, Verdicts
 from ..ladders.references import References
@@ -377,9 +377,10 @@ def _own_ladder(item: Item, found: Ladder | LadderError, texts: Texts, reference
     elif not context_text or found.context is None or same_context(context_text, found.context.text):
         ladder = found
     else:
+        theirs, its_own = where_they_part(found.context.text, context_text)
         return (
-            f"the ladder of context {found.context_id!r} was made for another text of that id: it is "
-            f"{found.context.text.strip()[:40]!r}, the row's is {context_text.strip()[:40]!r}. Generate ladders for "
+            f"the ladder of context {found.context_id!r} was made for another text of that id: where they part, it is "
+            f"{theirs!r}, the row's is {its_own!r}. Generate ladders for "
             "this file, or give its contexts other ids"
         )
     if why := _why_unusable(ladder):

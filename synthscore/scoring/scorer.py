@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..engine import Engine, Progress
 from ..engines import open_judge
-from ..errors import InputError, LadderError, require_kind, unusable
+from ..errors import InputError, LadderError, did_you_mean, require_kind, unusable
 from ..io.fields import Item
 from ..io.files import ItemBatch, Source, list_items
 from ..io.scores import Scores
@@ -43,8 +43,13 @@ Rows = Source | Iterable[Target | Mapping[str, Any]]
 Check = Callable[[Signature], None]
 """Raises where scores of this signature are not those that are wanted."""
 
-Planned = Callable[[int | None], None]
-"""Called with the number of questions before they are asked; None where there are more that nobody has counted."""
+
+class Planned(Protocol):
+    """Called before each call of the judge. n_rows : that it is about. more : whether there are rows after them, which
+    nobody has counted, nor what is asked about them"""
+
+    def __call__(self, n_questions: int, n_rows: int, *, more: bool) -> None: ...
+
 
 Question = tuple[str, str]
 """On what a text is judged: a task and one of its attributes."""
@@ -54,12 +59,14 @@ Question = tuple[str, str]
 class Counts:
     """What was asked, and what came of it; of two batches of rows, one + other.
 
-    statuses : of the scores. n_targets, n_attributes, n_rungs : asked about; rungs of a ladder, 0 where they differ
+    statuses : of the scores. n_rows : that were given
+    n_targets, n_attributes, n_rungs : asked about; rungs of a ladder, 0 where they differ
     n_questions : all of them. n_in_rounds, n_full : with a stop rule, those about texts, and of their whole ladders
     n_unmet : scores that do not meet the stop rule, though all was asked
     """
 
     statuses: Counter[str] = field(default_factory=Counter)
+    n_rows: int = 0
     n_targets: int = 0
     n_attributes: int = 0
     n_rungs: int = 0
@@ -242,9 +249,10 @@ class Scorer:
             groups = iter([list(batches)])
         ahead = list(itertools.islice(groups, 2))  # of a group that is the only one, all questions are known at once
         for group in itertools.chain(ahead, groups):
-            plan = self.plan([item for batch in group for item in batch.items])
+            items = [item for batch in group for item in batch.items]
+            plan = self.plan(items)
             if planned is not None:
-                planned(plan.n_questions if len(ahead) == 1 else None)
+                planned(plan.n_questions, len(items), more=len(ahead) > 1)
             if check is not None and self.method.alone:
                 for signature in plan.signatures:
                     check(signature)
@@ -414,6 +422,7 @@ class ScorerPlan:
         scores = [score for score, _ in itertools.chain.from_iterable(self.rows)]
         return Counts(
             statuses=Counter(score.status for score in scores),
+            n_rows=len(self.rows),
             n_targets=len({index for index, _ in texts}),
             n_attributes=len({part.question[1] for part in self.parts if part.plan.n_rungs}),
             n_rungs=lengths.pop() if len(lengths) == 1 else 0,
@@ -454,14 +463,18 @@ def find_questions(
     if task:
         name = references.find_task(task).name
         if name not in there:
-            raise LadderError(f"{references.source} holds no ladders of task {name!r}, but of: {', '.join(there)}")
+            raise LadderError(
+                f"{references.source} holds no ladders of task {name!r}, but of: {', '.join(there)}."
+                f"{did_you_mean(name, there)}"
+            )
         there = {name: there[name]}
     for name in attributes or ():
         if not any(name in known for known in there.values()):
-            others = ", ".join(dict.fromkeys(other for known in there.values() for other in known))
+            others = list(dict.fromkeys(other for known in there.values() for other in known))
             raise LadderError(
-                f"{references.source} holds no ladders for attribute {name!r}, but for: {others}. Name one of them, or "
-                f"make the ladders with `synthscore generate ... --attribute {name}`",
+                f"{references.source} holds no ladders for attribute {name!r}, but for: {', '.join(others)}. Name one "
+                f"of them, or make the ladders with `synthscore generate ... --attribute {name}`."
+                f"{did_you_mean(name, others)}",
                 attribute=name,
             )
     chosen = {task: tuple(name for name in attributes or known if name in known) for task, known in there.items()}

@@ -145,7 +145,7 @@ def test_the_answers_are_those_of_the_task(home, ladders, engine, capsys, protoc
         engine.judge = lambda prompt, labels: [math.log(0.4)] * len(labels)
     assert main(["score", "rows.jsonl", "--references", str(ladders), "--protocol", protocol]) == 0
     labels = {"compare": "Besser,Schlechter,Gleich"}.get(protocol, "Ja,Nein")
-    assert f"|labels:{labels}|" in capsys.readouterr().err
+    assert f"|labels:{labels}|" in capsys.readouterr().out
 
 
 def test_answers_in_words_and_files_of_questions_hold_the_tasks_words(home, ladders, engine, capsys):

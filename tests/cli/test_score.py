@@ -12,6 +12,7 @@ import pytest
 import synthscore
 from synthscore import engines
 from synthscore.cli.app import main
+from synthscore.cli.messages import short_signature
 from synthscore.engine import Answers
 from synthscore.ladders.references import References
 from synthscore.resources import resource
@@ -29,7 +30,7 @@ def test_score_puts_each_text_on_the_scale_of_its_rungs_in_the_order_of_the_rows
     assert [row["score"] for row in rows] == pytest.approx([4, 1, math.sqrt(30), 0], abs=0.35)
     assert {row["status"] for row in rows} == {"ok"}
     assert rows[0]["signature"].startswith(f"synthscore:{synthscore.__version__}|model:fake|")
-    shown(err, "4 targets x 5 rungs = 20 questions; 4 scored", "model:fake|backend:fake|template:default/compare")
+    shown(err, "4 targets x 5 rungs = 20 questions; 4 scored", short_signature(rows[0]["signature"]))
     assert engine.n_judged == 20
 
 
@@ -56,7 +57,9 @@ def test_a_row_that_cannot_be_read_or_scored_stays_in_its_place_with_its_reason(
     shown(rows[4]["reason"], "no ladder", "c9")
     shown(rows[5]["reason"], "row 6", "'good' was already used by row 1")
     shown(
-        capsys.readouterr().err, "2 targets x 5 rungs = 10 questions; 2 scored, 5 unscored", "1 x targets.jsonl row 2"
+        capsys.readouterr().err,
+        "2 of 7 targets x 5 rungs = 10 questions; 2 scored, 5 unscored",
+        "1 x targets.jsonl row 2",
     )
 
 
@@ -105,7 +108,7 @@ def test_rows_go_to_the_task_that_they_name_or_whose_ladders_hold_their_context(
     rows = parse(out)
     assert [row["attribute"] for row in rows] == ["coherence", "surprise", "surprise", "", ""]
     shown(rows[3]["reason"], "'c2' has ladders of story, summarization", "--task")
-    shown(err, "3 targets, 2 attributes: 15 questions; 3 scored, 2 unscored")
+    shown(err, "3 of 5 targets, 2 attributes: 15 questions; 3 scored, 2 unscored")
     assert score("--task", "story", "-q") == 3
     statuses = [row["status"] for row in parse(capsys.readouterr().out)]
     assert statuses == ["unscored", "ok", "ok", "ok", "unscored"]
@@ -192,7 +195,8 @@ def test_every_protocol_counts_its_questions(engine, references, capsys, protoco
     assert score("--protocol", protocol, *(["--both-orders"] if both else [])) == 0
     out, err = capsys.readouterr()
     assert engine.n_judged == n_questions * (1 + both)
-    shown(err, f"= {engine.n_judged} questions; 1 scored", f"protocol:{protocol}", f"orders:{1 + both}")
+    shown(err, f"= {engine.n_judged} questions; 1 scored")
+    shown(parse(out)[0]["signature"], f"protocol:{protocol}|", f"orders:{1 + both}")
     assert f"protocol:{protocol}" in parse(out)[0]["signature"]
 
 
@@ -228,7 +232,7 @@ def test_a_row_with_another_text_of_its_context_is_not_judged_by_the_ladder(engi
         reason, "made for another text", CONTEXTS["c1"][:40], other[:40], "Generate ladders for this file", "other ids"
     )
     assert other[:41] not in reason
-    shown(err, "3 targets x 5 rungs = 15 questions; 3 scored, 1 unscored")
+    shown(err, "3 of 4 targets x 5 rungs = 15 questions; 3 scored, 1 unscored")
     write("targets.jsonl", target("c1", 3, article=other))
     assert score("--field", "context=article") == 1
     shown(parse(capsys.readouterr().out)[0]["reason"], "made for another text")
@@ -366,10 +370,10 @@ def test_a_limit_that_cannot_be_kept_is_refused_before_anything_is_asked(engine,
 def test_a_progress_bar_is_drawn_only_on_a_terminal(engine, references, capsys, monkeypatch):
     write("targets.jsonl", target("c1", 3))
     assert score() == 0
-    assert "questions/s" not in capsys.readouterr().err
+    assert "rows/s" not in capsys.readouterr().err
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert score("--store", "none") == 0
-    assert "0/5 [" in capsys.readouterr().err
+    assert "0/1 [" in capsys.readouterr().err
 
 
 def test_a_task_of_ones_own_goes_all_the_way(engine, folder, capsys):
@@ -380,7 +384,7 @@ def test_a_task_of_ones_own_goes_all_the_way(engine, folder, capsys):
     write("targets.jsonl", target("c1", 3))
     assert score() == 1  # nothing says where the task is
     shown(capsys.readouterr().err, "'abstracts'", "a folder with a task.toml")
-    assert score("--task", "mine") == 0
+    assert score("--task", "mine", "-v") == 0
     shown(capsys.readouterr().err, "1 scored", "task:abstracts")
     assert main(["references", "check", "ladders", "--task", "mine"]) == 0
     assert main(["references", "show", "ladders", "c1", "--task", "mine"]) == 0

@@ -53,3 +53,13 @@ def test_a_log_file_gets_what_is_said_and_more_each_once_on_stderr(tmp_path, cap
     assert [line.split(" ", 2)[2] for line in (tmp_path / "log").read_text().splitlines()] == [
         *["12 scored", "tried again", "reading text", "reading text"] * 2
     ]
+
+
+def test_what_a_library_says_of_its_retries_is_for_verbose(capsys):
+    hub = logging.getLogger("huggingface_hub.utils._http")
+    before = logging.getLogger("huggingface_hub").level
+    for verbose in (False, True):
+        with Messages(verbose=verbose).logged():
+            assert hub.isEnabledFor(logging.WARNING) == verbose
+            assert hub.isEnabledFor(logging.ERROR)
+    assert logging.getLogger("huggingface_hub").level == before

@@ -270,9 +270,9 @@ def test_a_signature_names_a_task_that_is_not_the_packages_and_no_other(tmp_path
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (('more = "clearer"', ""), "missing .'more'"),
+        (('more = "clearer"', ""), "missing 'more'"),
         (('more = "clearer"', 'more = " "'), "not empty"),
-        (("length", "lenght"), "unknown .'lenght'"),
+        (("length", "lenght"), "unknown 'lenght'"),
         (("[attributes.clarity]", "[atributes.clarity]"), r"\[attributes.NAME\]"),
         (('name = "recipe"', "name = recipe"), "does not parse"),
         (('length = "five steps"', 'length = "five steps"\nmax_new_tokens = "many"'), "max_new_tokens is 'many'"),

@@ -1,0 +1,165 @@
+"""Scores of one file on one attribute -> which system is best, and which ones cannot be told apart from it.
+
+Systems are compared inside contexts: what makes a context hard for all of them cancels. No files, no page.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
+
+from ..checking.rates import Rate, rate
+from ..evaluation.intervals import ContextMean, holm, mean_over_contexts, p_value
+from ..types import FloatArray, grouped
+from .numbers import ScoreGroup
+
+LEVEL = 0.05
+"""A difference whose p-value is below this is told from chance."""
+
+
+class System(NamedTuple):
+    """means : of its scored texts on each attribute"""
+
+    name: str
+    n_texts: int
+    n_unscored: int
+    means: Sequence[Rate]
+
+    @property
+    def mean(self) -> float:
+        """Over attributes."""
+        return fmean(mean.value for mean in self.means)
+
+
+class Rival(NamedTuple):
+    """A system that is not the best. below : how far its scores are below those of the best, mean over the contexts
+    that have scored texts of both; None where no context has. p : of that difference, corrected for the number of
+    systems (Holm); NaN where nothing is known"""
+
+    name: str
+    below: ContextMean | None
+    p: float
+
+    @property
+    def apart(self) -> bool:
+        """Whether the difference is told from chance."""
+        return self.below is not None and self.below.value > 0 and self.p < LEVEL
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The systems of one group: the one with the highest mean, and the others, the nearest first.
+
+    n_texts, n_scored, n_contexts : of all its systems
+    """
+
+    group: ScoreGroup
+    best: str
+    mean: float
+    rivals: tuple[Rival, ...]
+    n_texts: int
+    n_scored: int
+    n_contexts: int
+
+    @property
+    def alike(self) -> list[Rival]:
+        """Those that cannot be told apart from the best."""
+        return [rival for rival in self.rivals if not rival.apart]
+
+    @property
+    def few_contexts(self) -> bool:
+        """Whether there are too few to tell any two systems apart, even if all of them favoured the same one."""
+        return 2.0 ** (1 - self.n_contexts) * len(self.rivals) >= LEVEL
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The systems of one file or method. systems : the highest mean over attributes first
+    standings : of each attribute on which a system has scored texts"""
+
+    groups: Sequence[ScoreGroup]
+    systems: Sequence[System]
+    standings: Sequence[Standing]
+
+    @property
+    def name(self) -> str:
+        return self.groups[0].name
+
+    def sign(self, system: str, attribute: str) -> str:
+        """ "best"; "alike", where it cannot be told apart from the best; or ""."""
+        for standing in self.standings:
+            if standing.group.attribute == attribute:
+                alike = any(rival.name == system for rival in standing.alike)
+                return "best" if standing.best == system else "alike" if alike else ""
+        return ""
+
+
+def compare_systems(found: Sequence[ScoreGroup], systems: Mapping[str, str]) -> list[Comparison]:
+    """Of each file or method; without those that know of fewer than two systems. systems : id -> name"""
+    comparisons = []
+    for groups in grouped((group.name, group) for group in found).values():
+        written_by = [np.array([systems.get(score.id, "") for score, _ in group.rows]) for group in groups]
+        names = sorted({*np.concatenate(written_by).tolist()} - {""})
+        if len(names) < 2:
+            continue
+        rows = []
+        for name in names:
+            columns = [group.values[by == name] for group, by in zip(groups, written_by, strict=True)]
+            rows.append(_system(name, columns))
+        rows.sort(key=lambda one: (math.isnan(one.mean), -one.mean))
+        standings = [_standing(group, by) for group, by in zip(groups, written_by, strict=True)]
+        comparisons.append(Comparison(groups, rows, [standing for standing in standings if standing is not None]))
+    return comparisons
+
+
+def _system(name: str, columns: Sequence[FloatArray]) -> System:
+    """columns : scores of its texts in each group, NaN where unscored"""
+    means = [rate(values, range(len(values))) for values in columns]
+    n_unscored = sum(map(len, columns)) - sum(mean.n for mean in means)
+    return System(name, n_texts=max(map(len, columns)), n_unscored=n_unscored, means=means)
+
+
+def _standing(group: ScoreGroup, written_by: np.ndarray) -> Standing | None:
+    """None where no text of a system is scored. written_by : the system of each row, "" where none is known"""
+    values: dict[str, list[float]] = {}
+    by_context: dict[str, dict[str, list[float]]] = {}
+    for (score, _), name in zip(group.rows, written_by.tolist(), strict=True):
+        if name and score.value is not None:
+            values.setdefault(name, []).append(score.value)
+            if score.context_id:
+                by_context.setdefault(name, {}).setdefault(score.context_id, []).append(score.value)
+    if not values:
+        return None
+    means = {name: fmean(own) for name, own in values.items()}
+    best = min(means, key=lambda name: (-means[name], name))
+    contexts = {name: {context: fmean(own) for context, own in of.items()} for name, of in by_context.items()}
+    others = sorted(means.keys() - {best})
+    gaps = [_below(contexts.get(best, {}), contexts.get(name, {})) for name in others]
+    corrected = holm(np.array([math.nan if gap is None else _p_value(gap) for gap in gaps]))
+    rivals = [Rival(name, gap, float(p)) for name, gap, p in zip(others, gaps, corrected, strict=True)]
+    return Standing(
+        group=group,
+        best=best,
+        mean=means[best],
+        rivals=tuple(sorted(rivals, key=lambda rival: (-means[rival.name], rival.name))),
+        n_texts=int((written_by != "").sum()),
+        n_scored=sum(map(len, values.values())),
+        n_contexts=len({context for of in contexts.values() for context in of}),
+    )
+
+
+def _below(best: Mapping[str, float], other: Mapping[str, float]) -> ContextMean | None:
+    """best, other : context -> the mean score of the system's texts there"""
+    both = sorted(best.keys() & other.keys())
+    if not both:
+        return None
+    return mean_over_contexts(np.array([best[context] - other[context] for context in both]), both)
+
+
+def _p_value(gap: ContextMean) -> float:
+    return math.nan if math.isnan(gap.stderr) else p_value(gap.value, gap.stderr, gap.n_contexts)
