@@ -27,6 +27,11 @@ class InputError(SynthscoreError):
     field: str = ""
     value: object = None
 
+    @property
+    def of_row(self) -> str:
+        """The message without the name of the source: so a row of results is the same whatever its file is called."""
+        return str(self).removeprefix(f"{self.source} ") if self.row else str(self)
+
 
 def unusable(name: str, value: object, expected: str, remedy: str = "Change it") -> InputError:
     """An option, or argument, that cannot be as it is."""
