@@ -16,7 +16,8 @@ from ..judging.asking import Pair, ProtocolName, Verdicts, ask, labels_of, promp
 from ..judging.templates import Templates
 from ..types import Context
 from .messages import ERROR, INCOMPLETE, OK, Messages, counted, table
-from .options import Answering, DryRun, JudgeOptions, Output, Positive
+from .options import Answering, AnyTask, DryRun, JudgeOptions, Output, Positive
+from .panels import FIRST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,8 +43,8 @@ BAD = (
 
 def doctor(
     *,
-    task: str | None = None,
-    attribute: Annotated[str | None, Parameter(name=["--attribute", "-a"])] = None,
+    task: AnyTask = None,
+    attribute: Annotated[str | None, Parameter(name=["--attribute", "-a"], group=FIRST)] = None,
     protocol: ProtocolName = "compare",
     ladders: str | None = None,
     pairs: Positive | None = None,

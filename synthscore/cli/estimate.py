@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from .labels import LabelOptions
 from .messages import INCOMPLETE, OK, Messages, UsageError, table
 from .options import FileIn, Input, RowsOut
+from .panels import FIRST
 
 if TYPE_CHECKING:
     from ..estimating import Estimates
@@ -24,7 +25,7 @@ def estimate(
     min_score: float | None = None,
     by: Literal["system"] | None = None,
     confidence: float = 0.9,
-    attribute: Annotated[str | None, Parameter(name=["--attribute", "-a"])] = None,
+    attribute: Annotated[str | None, Parameter(name=["--attribute", "-a"], group=FIRST)] = None,
     output: RowsOut | None = None,
     input: Input = Input(),
     messages: Messages = Messages(),

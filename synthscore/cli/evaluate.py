@@ -15,7 +15,21 @@ from ..errors import InputError
 from ..judging.asking import Asking
 from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, Watched
 from .messages import table as as_table
-from .options import JUDGE, Attributes, DryRun, FileIn, Input, Limit, Opening, Output, name_judges, warn_of_nano
+from .options import (
+    JUDGE,
+    AnyTask,
+    Attributes,
+    DryRun,
+    FileIn,
+    Input,
+    LaddersIn,
+    Limit,
+    Opening,
+    Output,
+    name_judges,
+    warn_of_nano,
+)
+from .panels import FIRST
 
 if TYPE_CHECKING:
     from ..evaluation import Evaluation, Settings
@@ -69,17 +83,17 @@ class PeopleOptions:
         return join(ratings, scores, encoding=reading.encoding, fields=columns, attribute=only)
 
 
-@Parameter(name="*")
+@Parameter(name="*", group="methods")
 @dataclass(frozen=True, kw_only=True)
 class EvaluatedMethods:
     """The methods that are run, and what they may ask for."""
 
-    task: str | None = None
+    task: AnyTask = None
     "of the texts of --human, to run methods that ask a judge"
-    names: Annotated[str | None, Parameter(name="--methods")] = None
+    names: Annotated[str | None, Parameter(name="--methods", group=FIRST)] = None
     """names, with commas between and options as NAME:OPTION=VALUE; see --list and docs/baselines.md (default
     without SCORES: length,overlap,copied-span,type-token-ratio, and with --references ladder)"""
-    references: str | None = None
+    references: LaddersIn = None
     "the ladders, folder or hub id"
     revision: str | None = None
     "commit, tag or branch of a hub dataset"
@@ -112,7 +126,7 @@ class EvaluatedMethods:
         return Tools(references=ladders, asking=Asking(prompts=self.prompts))
 
 
-@Parameter(name="*")
+@Parameter(name="*", group="figures")
 @dataclass(frozen=True, kw_only=True)
 class FigureOptions:
     """The figures that are computed."""
@@ -162,7 +176,9 @@ def evaluate(
     dry_run: DryRun = False,
     methods: EvaluatedMethods = EvaluatedMethods(),
     figures: FigureOptions = FigureOptions(),
-    model: Annotated[list[str] | None, Parameter(name=["--model", "-m"], help=f"{JUDGE}; may be repeated")] = None,
+    model: Annotated[
+        list[str] | None, Parameter(name=["--model", "-m"], group=FIRST, help=f"{JUDGE}; may be repeated")
+    ] = None,
     reading: Input = Input(),
     opening: Opening = Opening(),
     messages: Messages = Messages(),

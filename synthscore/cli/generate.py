@@ -31,6 +31,7 @@ from .options import (
     RowsIn,
     given,
 )
+from .panels import FIRST
 
 if TYPE_CHECKING:
     from ..ladders.references import References
@@ -76,14 +77,14 @@ def generate(
     /,
     *,
     output: Output,
-    task: str,
-    attribute: Annotated[list[str], Parameter(name=["--attribute", "-a"])],
+    task: Annotated[str, Parameter(group=FIRST)],
+    attribute: Annotated[list[str], Parameter(name=["--attribute", "-a"], group=FIRST)],
     limit: Limit = None,
     shard: OneShard = None,
     dry_run: DryRun = False,
     findings: FileIn | None = None,
     writing: Writing = Writing(),
-    model: Annotated[str | None, Parameter(group="model")] = None,
+    model: Annotated[str | None, Parameter(group=FIRST)] = None,
     opening: Opening = Opening(),
     rows: Input = Input(),
     messages: Messages = Messages(),

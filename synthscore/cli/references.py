@@ -8,6 +8,7 @@ from cyclopts import App
 
 from .messages import OK, Messages, counted, table, visible
 from .options import OneAttribute, OneTask, Revision, Source
+from .panels import ARGUMENTS, OPTIONS
 from .references_check import check
 from .references_import import import_
 
@@ -21,7 +22,7 @@ For example:
   $ synthscore references check ladders/ --model nano
 """
 
-references = App(name="references", help=HELP, help_epilogue="")
+references = App(name="references", help=HELP, help_epilogue="", group_arguments=ARGUMENTS, group_parameters=OPTIONS)
 references.command(import_, name="import", help_epilogue="")
 references.command(check, help_epilogue="")
 

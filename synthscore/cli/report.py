@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from .messages import INCOMPLETE, OK, Messages, UsageError, counted, reasons
-from .options import FileIn, Output
+from .options import FileIn, LaddersIn, Output
 
 
 def report(
@@ -16,7 +16,7 @@ def report(
     *,
     output: Output | None = None,
     targets: str | None = None,
-    references: str | None = None,
+    references: LaddersIn = None,
     human: str | None = None,
     min_score: float | None = None,
     context: str | None = None,
