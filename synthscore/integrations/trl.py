@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from ..errors import unusable
-from ..types import blank
+from ..types import blank, grouped
 from .mount import Mount, row_of
 
 UNSCORED = ("none", "mean")
@@ -78,12 +78,11 @@ reward.__name__ = "synthscore"
 def _with_means(rewards: Sequence[float | None], groups: Sequence[str]) -> list[float | None]:
     """In the place of None the mean of the group, or of all where the group has none; None where nothing has one."""
     of_all = [value for value in rewards if value is not None]
-    of_group: dict[str, list[float]] = {}
-    for value, group in zip(rewards, groups, strict=True):
-        of_group.setdefault(group, []).extend([value] * (value is not None))
+    pairs = zip(rewards, groups, strict=True)
+    of_group = grouped((group, value) for value, group in pairs if value is not None)
     found: list[float | None] = []
     for value, group in zip(rewards, groups, strict=True):
-        known = of_group[group] or of_all
+        known = of_group.get(group, of_all)
         found.append(value if value is not None or not known else fmean(known))
     return found
 
