@@ -29,6 +29,11 @@ class InputError(SynthscoreError):
     field: str = ""
     value: object = None
 
+    @property
+    def of_row(self) -> str:
+        """The message without the name of the source: so a row of results is the same whatever its file is called."""
+        return str(self).removeprefix(f"{self.source} ") if self.row else str(self)
+
 
 def in_short(error: object, most: int) -> str:
     """The first sentence of a library's message, in one line of so many characters."""

@@ -5,8 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, usage
-from .options import AskingOptions, DryRun, Input, Judges, MoreRows, On, OneShard, OpenJudges, RowsIn, RowsOut
+from .messages import ERROR, OK, Messages, UsageError, usage
+from .options import (
+    AskingOptions,
+    DryRun,
+    Input,
+    Judges,
+    MoreRows,
+    On,
+    OneShard,
+    OpenJudges,
+    RowsIn,
+    RowsOut,
+    Tolerance,
+)
 from .score import MethodOptions, tell_scores
 
 if TYPE_CHECKING:
@@ -31,6 +43,7 @@ def filter(
     scoring: MethodOptions = MethodOptions(),
     judge: Judges = Judges(),
     input: Input = Input(),
+    tolerance: Tolerance = Tolerance(),
     messages: Messages = Messages(),
 ) -> int:
     """Texts -> those that score well enough.
@@ -48,7 +61,8 @@ def filter(
 
     --dropped gets the rows that are not kept (without the unsure ones, where --unsure gets them), each with
     a column synthscore: its score, stderr, the low and high that it could have, decision (dropped or unsure),
-    why, status and reason. The exit code is 3 where a row is partial, unsure or unscored.
+    why, status and reason. The exit code is 3 where a row is partial, unsure or unscored, and
+    more are than --allow-unscored allows.
 
     Several judges (--model A --model B) score together, with --scoring anchored (docs/jury.md). With
     --method the scores, and so the threshold, may be on another scale (docs/methods.md).
@@ -105,7 +119,7 @@ def filter(
     if filtered.n_rows and filtered.n_open == filtered.n_rows:
         messages.warn("nothing could be scored, so nothing was kept")
         return ERROR
-    return OK if filtered.complete else INCOMPLETE
+    return tolerance.exit_code(filtered.n_incomplete, filtered.n_rows)
 
 
 def _rule(min_score: float | None, alpha: float | None, certificate: str | None) -> Rule:

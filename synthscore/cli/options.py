@@ -4,7 +4,7 @@ A noun of the library that is made of plain values is such a group as it stands 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,7 +17,7 @@ from ..io.formats import list_formats
 from ..io.shards import Shard
 from ..judging.asking import Asking, ProtocolName
 from .costs import command_budget
-from .messages import Messages, UsageError, Watched, held_stdout
+from .messages import INCOMPLETE, OK, Messages, UsageError, Watched, held_stdout
 from .panels import FIRST
 
 if TYPE_CHECKING:
@@ -205,6 +205,36 @@ class Input:
         if len(separator) > 1 or separator in ('"', "\n", "\r"):
             raise UsageError(f"--separator {self.separator!r} is not one character, such as ';', or tab. Write one")
         ASSUMED.set(Assumed(separator, self.input_format or ""))
+
+
+@Parameter(name="*", group="input")
+@dataclass(frozen=True, kw_only=True)
+class Tolerance:
+    """Which rows may stay open, where the exit code would stop a pipeline."""
+
+    allow_unscored: str | None = None
+    """end with exit code 0, not 3, where at most so many rows are open: a number, 10, or a share of all, 0.5%. The
+    lines on what became of them stay (default: 0)"""
+
+    def __post_init__(self) -> None:
+        self._most(0)
+
+    def exit_code(self, n_open: int, n_rows: int) -> int:
+        """n_open : of n_rows, those that are not done in full"""
+        return OK if n_open <= self._most(n_rows) else INCOMPLETE
+
+    def _most(self, n_rows: int) -> float:
+        """raises : UsageError"""
+        text = self.allow_unscored or "0"
+        if text.isascii() and text.isdecimal():
+            return int(text)
+        with suppress(ValueError):
+            share = float(text.removesuffix("%")) / 100
+            if text.endswith("%") and 0 <= share <= 1:
+                return share * n_rows
+        raise UsageError(
+            f"--allow-unscored is {text!r}, expected a number of rows, such as 10, or a share, such as 0.5%"
+        )
 
 
 @Parameter(name="*", group="ladders")

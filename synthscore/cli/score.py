@@ -15,7 +15,7 @@ from cyclopts import Parameter
 from ..integrations import ScoresTo, Texts
 from ..judging.asking import Asking
 from ..scoring.votes import SAME, Jury
-from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, counted, spaced, usage, visible
+from .messages import ERROR, OK, Messages, UsageError, counted, spaced, usage, visible
 from .options import (
     AskingOptions,
     Count,
@@ -29,6 +29,7 @@ from .options import (
     Positive,
     RowsIn,
     RowsOut,
+    Tolerance,
     given,
 )
 from .overview import Overview, is_terminal
@@ -160,6 +161,7 @@ def score(
     min_score: Annotated[float | None, Parameter(group="scoring")] = None,
     judge: Judges = Judges(),
     input: Input = Input(),
+    tolerance: Tolerance = Tolerance(),
     messages: Messages = Messages(),
 ) -> int:
     """Texts -> scores on the rung scale.
@@ -179,7 +181,7 @@ def score(
     worst and the best has no verdict, the score is partial: the middle of what its neighbours leave open. Where
     more have none, there is no score; either way it lies between low and high whatever they had been; also where a
     server does not report all labels. A row that cannot be read or scored stays in its place, with a reason and no
-    score. The exit code is 3 where a row is partial or unscored.
+    score. The exit code is 3 where a row is partial or unscored, and more are than --allow-unscored allows.
 
     With --scoring anchored the score is a position on the rung scale, by a model of the judge that is fitted
     to all answers, with a stderr and a 90 % interval (docs/anchored.md); with --scale FILE --adaptive each
@@ -276,7 +278,7 @@ def score(
     if statuses["unscored"] == statuses.total() > 0:
         messages.warn("nothing could be scored")
         return ERROR
-    return OK if statuses["ok"] == statuses.total() else INCOMPLETE
+    return tolerance.exit_code(statuses.total() - statuses["ok"], statuses.total())
 
 
 # ------------------------------------------------------------------------------------------------- what is reported

@@ -20,7 +20,7 @@ A check at load compares them. Such a model's config.json has a part "synthscore
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -295,7 +295,7 @@ def plan(sequences: Sequence[npt.ArrayLike], marks: Marks) -> ParagraphPlan:
             kinds.append(int(part == 2))
         return places[key]
 
-    for index in _alike_together(cut):
+    for index in range(len(cut)):
         path: list[int] = []
         by_part: dict[int, list[int]] = defaultdict(list)
         for part, paragraph in cut[index]:
@@ -336,35 +336,29 @@ def _near(path: Sequence[int], texts: Sequence[IntArray]) -> Path:
 def chunks(sequences: Sequence[npt.ArrayLike], marks: Marks, max_tokens: int) -> list[list[int]]:
     """Group the sequences so that each group's plan has at most max_tokens tokens, and those that share stay together.
 
-    Behind a sequence that is longer than half of that, as much again: what it shares is long, and is read once.
+    Sequences with the same shared paragraphs begin a group of their own where they do not all fit into what is left of
+    one, since what they share would be read in both. Behind a sequence that is longer than half of max_tokens, as much
+    again: what it shares is long, and is read once.
     returns : lists of indices into sequences; every index occurs once
     """
     cut = [_cut(sequence, marks) for sequence in sequences]
     groups: list[list[int]] = []
-    held: set[tuple[int, bytes]] = set()  # what each part begins with, up to each of its paragraphs
-    shared = b""
     n_tokens, most = 0, 0
-    for index in _alike_together(cut):
-        begun: dict[int, bytes] = {}
-        new: dict[tuple[int, bytes], int] = {}
-        for part, paragraph in cut[index]:
-            if part != CUE:
-                begun[part] = begun.get(part, b"") + paragraph.tobytes()
-                new[part, begun[part]] = len(paragraph)
-        last_part, last = cut[index][-1]
-        n_cue = len(last) if last_part == CUE else 0
-        if begun.get(SHARED, b"") != shared:
-            held = set()  # texts that see something else are read anew
-        n_new = sum(size for key, size in new.items() if key not in held) + n_cue
-        if n_tokens + n_new <= most:
+    for alike in _reading_order(cut, max_tokens // 2):
+        sizes = [_sizes(cut[index]) for index in alike]
+        n_alike = sum({key: n for its_sizes in sizes for key, n in its_sizes.items()}.values())
+        held: set[tuple[int, bytes]] = set()  # texts that see something else are read anew
+        if n_tokens + n_alike > most:
+            most = 0
+        for index, its_sizes in zip(alike, sizes, strict=True):
+            n_new = sum(n for key, n in its_sizes.items() if key not in held)
+            if n_tokens + n_new > most:
+                groups.append([])
+                held, n_tokens, n_new = set(), 0, sum(its_sizes.values())
+                most = max(max_tokens, 2 * n_new)
             groups[-1].append(index)
             n_tokens += n_new
-        else:
-            groups.append([index])
-            held, n_tokens = set(), sum(len(paragraph) for _, paragraph in cut[index])
-            most = max(max_tokens, 2 * n_tokens)
-        held |= set(new)
-        shared = begun.get(SHARED, b"")
+            held |= its_sizes.keys()
     return groups
 
 
@@ -372,9 +366,47 @@ Pieces = list[tuple[int, IntArray]]
 """The paragraphs of a sequence, each behind what it is."""
 
 
-def _alike_together(cut: Sequence[Pieces]) -> list[int]:
-    """Indices of sequences in an order in which those that begin alike are neighbours."""
-    return sorted(range(len(cut)), key=lambda index: [paragraph.tobytes() for _, paragraph in cut[index]])
+def _sizes(pieces: Pieces) -> dict[tuple[int, bytes], int]:
+    """Tokens of each paragraph of a sequence, by its part, and what this part holds up to the paragraph's end; of the
+    cue, which each sequence has for itself, what the sequence holds."""
+    begun: dict[int, bytes] = {}
+    sizes: dict[tuple[int, bytes], int] = {}
+    for part, paragraph in pieces:
+        before = b"".join(begun.values()) if part == CUE else begun.get(part, b"")
+        begun[part] = before + paragraph.tobytes()
+        sizes[part, begun[part]] = len(paragraph)
+    return sizes
+
+
+def _reading_order(cut: Sequence[Pieces], n_band: int) -> list[list[int]]:
+    """Indices of sequences, those with the same shared paragraphs in one list, in an order that may be cut anywhere and
+    has few texts on both sides of a cut.
+
+    Of a sequence's two texts, one is in more sequences: a rung, where few rungs are compared with many targets. Such
+    texts are taken in bands of about n_band tokens. In a band, sequences with the same other text are neighbours: so
+    the band alone is read again behind a cut, and the other texts once a band, however many they are.
+    """
+    alike: dict[tuple[bytes, ...], dict[int, Pieces]] = defaultdict(dict)
+    for index, pieces in enumerate(cut):
+        shared = tuple(paragraph.tobytes() for part, paragraph in pieces if part == SHARED)
+        alike[shared][index] = pieces
+    return [_in_bands(alike[shared], n_band) for shared in sorted(alike)]
+
+
+def _in_bands(cut: Mapping[int, Pieces], n_band: int) -> list[int]:
+    texts = {index: [(part, _text(pieces, part)) for part in (1, 2)] for index, pieces in cut.items()}
+    uses = Counter(text for pair in texts.values() for text in pair)
+    pairs = {index: sorted(pair, key=lambda text: (uses[text], text[0])) for index, pair in texts.items()}
+    n_before: Counter[int] = Counter()  # tokens of each part
+    bands: dict[tuple[int, tuple[int, ...]], tuple[int, int]] = {}
+    for part, ids in sorted({common for _, common in pairs.values()}):
+        bands[part, ids] = part, n_before[part] // n_band
+        n_before[part] += len(ids)
+    return sorted(cut, key=lambda index: (bands[pairs[index][1]], *pairs[index]))
+
+
+def _text(pieces: Pieces, part: int) -> tuple[int, ...]:
+    return tuple(token for its_part, paragraph in pieces if its_part == part for token in paragraph.tolist())
 
 
 def _cut(sequence: npt.ArrayLike, marks: Marks) -> Pieces:

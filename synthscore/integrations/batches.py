@@ -8,6 +8,9 @@ from typing import Any
 
 from .mount import Mount, row_of
 
+ADDED = {"synthscore": "float64", "synthscore_status": "string", "synthscore_reason": "string"}
+"""The columns of scores, and their types."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreBatch(Mount):
@@ -32,12 +35,21 @@ class ScoreBatch(Mount):
             for number, (text, context_id, context) in enumerate(zip(texts, ids, contexts, strict=True), 1)
         ]
         scores = self.scores(rows)
-        return {
-            **batch,
-            "synthscore": [score.value for score in scores],
-            "synthscore_status": [score.status for score in scores],
-            "synthscore_reason": [score.reason for score in scores],
-        }
+        values = [
+            [score.value for score in scores],
+            [score.status for score in scores],
+            [score.reason for score in scores],
+        ]
+        return {**batch, **dict(zip(ADDED, values, strict=True))}
+
+    def features(self, features: Mapping[str, Any]) -> Any:
+        """Those of a datasets.Dataset and of the columns that are added, for `map(..., features=...)`.
+
+        Without them datasets takes the types of columns from the first rows, and stops where those have no score.
+        """
+        from datasets import Features, Value
+
+        return Features({**features, **{name: Value(dtype) for name, dtype in ADDED.items()}})
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_fingerprint": self.fingerprint}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from deepeval.metrics import BaseMetric
 from deepeval.test_case import LLMTestCase
 
+from ..types import Score
 from .mount import Mount, row_of
 
 
@@ -26,19 +26,24 @@ class SynthscoreMetric(BaseMetric):
 
     async def a_measure(self, test_case: LLMTestCase, *args: Any, **kwargs: Any) -> float | None:
         """The score, on a scale from 0 to 1; None where there is none, and then the error says why."""
+        return self._tell(await self.mount.score_one(self._row(test_case)))
+
+    def measure(self, test_case: LLMTestCase, *args: Any, **kwargs: Any) -> float | None:
+        """As a_measure, and waits for it: also where an event loop runs, as in Jupyter."""
+        [score] = self.mount.scores([self._row(test_case)])
+        return self._tell(score)
+
+    def _row(self, test_case: LLMTestCase) -> dict[str, Any]:
         context_id = (getattr(test_case, "metadata", None) or {}).get(self.context_key)
-        row = row_of(0, test_case.actual_output, context_id=context_id, prompt=test_case.input)
-        score = await self.mount.score_one(row)
+        return row_of(0, test_case.actual_output, context_id=context_id, prompt=test_case.input)
+
+    def _tell(self, score: Score) -> float | None:
         self.score = self.mount.unit(score)
         self.error = score.reason if score.value is None else None
         self.score_breakdown = {"rungs": score.value, "stderr": score.stderr, "signature": self.mount.signature}
         self.reason = score.reason or f"{score.value:.2f} on the scale of the ladder's rungs"
         self.is_successful()
         return self.score
-
-    def measure(self, test_case: LLMTestCase, *args: Any, **kwargs: Any) -> float | None:
-        """As a_measure."""
-        return asyncio.run(self.a_measure(test_case, *args, **kwargs))
 
     @property
     def __name__(self) -> str:

@@ -5,6 +5,7 @@ What is loaded for it is loaded when the first text comes, once a process, and s
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import threading
@@ -27,6 +28,11 @@ from ..signature import text_hash
 from ..types import Score
 
 M = TypeVar("M", bound="Mount")
+_LOG = logging.getLogger(__name__)
+_OF_NANO = (
+    "texts are judged by nano, a small model that knows a few attributes. See what it can judge with `synthscore "
+    "doctor`, or name another judge: model=..."
+)
 _LOADED: dict[tuple[Any, ...], Scorer] = {}
 _LOADING = threading.Lock()
 
@@ -90,6 +96,8 @@ class Mount:
         made_of = (os.getcwd(), *values)
         with _LOADING:
             if made_of not in _LOADED:
+                if self.model == Mount.model and not any(self.model in known for known in _LOADED):
+                    _LOG.warning(_OF_NANO)
                 scoring = Paper() if self.scale is None else Anchored(self.scale)
                 judge = open_judge(self.model, self.store)
                 asking = Asking(both_orders=self.both_orders)

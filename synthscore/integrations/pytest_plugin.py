@@ -32,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def assert_score(request: pytest.FixtureRequest) -> Callable[..., Score]:
     """Scores a text on its ladder, and fails the test where the score is less than it must be, or there is none.
 
-    context_id, or context : of which ladder, by its id or its text
+    context_id, or context : of which ladder, by its id or its text; of the two, both may be given where they agree
     at_least : on the rung scale. attribute : where the references hold several. both_orders : ask both ways round
     returns : the score; it is also a property of the test, for the JUnit report
     """

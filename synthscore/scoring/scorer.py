@@ -293,7 +293,7 @@ class Scorer:
 
     def _questions_of(self, item: Item) -> list[tuple[Question, str]]:
         """On what the item is judged; and, where it cannot be asked about, the reason why not."""
-        broken = str(item.target) if isinstance(item.target, InputError) else ""
+        broken = item.target.of_row if isinstance(item.target, InputError) else ""
         task = "" if self.named_task else item.task
         if task and self.questions and task not in self.questions:
             there = ", ".join(self.questions)

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Generic, TypeVar
 
+from ..forks import renew_after_fork
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -44,6 +46,11 @@ class MicroBatcher(Generic[T, R]):
         most: int = 256,
     ) -> None:
         self._answer, self._wait_s, self._most = answer, wait_s, most
+        self.begin_anew()
+        renew_after_fork(self)
+
+    def begin_anew(self) -> None:
+        """With nobody waiting and without a thread, as in a process that was forked."""
         self._queue: deque[_Waiting[T, R]] = deque()
         self._n_rows = 0  # in the queue
         self._changed = threading.Condition()

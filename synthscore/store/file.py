@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 from ..engine import Question
 from ..errors import StoreError, SynthscoreWarning
+from ..forks import renew_after_fork
 from ..io.fields import parse_json
 from ..resources import default_store
 from .packing import pack, unpack
@@ -37,6 +38,10 @@ _APPLICATION = 0x53594E53  # "SYNS": tells a store from any other SQLite file
 _MAGIC = b"SQLite format 3\0"  # how each file of SQLite begins
 _BUSY_S = 60.0  # how long to wait for another process that writes
 _CHECKPOINT = 16384  # pages in the WAL before they go into the file: fewer, larger copies
+
+_LEFT_OPEN: list[sqlite3.Connection] = []
+"""Connections of the process before a fork, which SQLite allows nobody to use or close here. Python closes what nothing
+refers to."""
 
 _JSON = json.JSONEncoder(separators=(",", ":"))
 
@@ -102,6 +107,7 @@ class Store:
         path = path or default_store()
         self.path = Path(path).expanduser()
         self._lock = threading.Lock()
+        self._inherited = False  # the connection is that of the process from which this one was forked
         self._damaged: set[AnswerRow] = set()  # answers that count as missing, as far as met
         if not create and not self.path.is_file():
             raise self._error(f"cannot open the store {path}: there is no such file. Check the path")
@@ -119,6 +125,12 @@ class Store:
         except BaseException:
             self._db.close()
             raise
+        renew_after_fork(self)
+
+    def begin_anew(self) -> None:
+        """In a process that was forked: with a lock of its own, and a connection of its own when it is next used."""
+        self._lock, self._inherited = threading.Lock(), True
+        _LEFT_OPEN.append(self._db)
 
     def _connect(self) -> sqlite3.Connection:
         connect = partial(sqlite3.connect, timeout=_BUSY_S, isolation_level=None, check_same_thread=False, uri=True)
@@ -142,7 +154,8 @@ class Store:
         return StoreError(message, path=self.path)
 
     def close(self) -> None:
-        self._db.close()
+        if not self._inherited:
+            self._db.close()
 
     def __enter__(self) -> Store:
         return self
@@ -417,6 +430,9 @@ class Store:
         """One thread at a time, and SQLite's errors as StoreErrors."""
         with self._lock:
             try:
+                if self._inherited:
+                    self._db, self._inherited = self._connect(), False
+                    self._prepare()
                 yield
             except (sqlite3.Error, UnicodeDecodeError) as error:
                 # "malformed", "not a database": not its subclasses, such as locked or full; but the tables are known

@@ -70,6 +70,7 @@ class Filtered:
 
     n_open : unscored rows that are unsure
     why_unsure : reasons why scored rows are unsure
+    n_incomplete : rows that were not scored in full, or are unsure
     tally : what was asked, and the scores of the rows
     kept, dropped, unsure : the rows, where no file was named for any of them; those that are not kept have a column
         synthscore: score, stderr, low, high, decision, why, status, reason
@@ -77,6 +78,7 @@ class Filtered:
 
     n_rows: int = 0
     n_open: int = 0
+    n_incomplete: int = 0
     decisions: Counter[str] = field(default_factory=Counter)
     why_unsure: Reasons = field(default_factory=Reasons)
     tally: Tally = field(default_factory=Tally)
@@ -92,13 +94,14 @@ class Filtered:
     @property
     def complete(self) -> bool:
         """Whether every row was scored in full, and decided."""
-        return self.tally.counts.statuses["ok"] == self.n_rows and not self.n_unsure
+        return not self.n_incomplete
 
     def count(self, decided: Sequence[Decided]) -> None:
         """Add what was decided of some of the rows."""
         self.n_rows += len(decided)
         self.decisions.update(row.decision for row in decided)
         for _, score, decision, why in decided:
+            self.n_incomplete += score.status != "ok" or decision == "unsure"
             if score.status == "unscored":
                 self.n_open += decision == "unsure"
             elif decision == "unsure":

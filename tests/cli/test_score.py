@@ -34,6 +34,39 @@ def test_score_puts_each_text_on_the_scale_of_its_rungs_in_the_order_of_the_rows
     assert engine.n_judged == 20
 
 
+def test_a_file_and_a_pipe_of_the_same_rows_give_the_same_bytes(engine, references, monkeypatch):
+    write("targets.jsonl", target("c1", 2), "not JSON", target("c1", 2) | {"text": " "}, {"text": "No context."})
+    assert score("-q", "-o", "of_file.jsonl") == 3
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path("targets.jsonl").read_bytes())))
+    assert score("-q", "-o", "of_pipe.jsonl", targets="-") == 3
+    assert Path("of_file.jsonl").read_bytes() == Path("of_pipe.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("allowed", "code"), [("1", 3), ("2", 0), ("9", 0), ("0", 3), ("49.9%", 3), ("50%", 0), ("100%", 0)]
+)
+def test_so_many_open_rows_as_are_allowed_do_not_stop_a_pipeline(engine, references, allowed, code, capsys):
+    """Two of four."""
+    write("targets.jsonl", target("c1", 2), target("c9", 3), "not JSON", target("c2", 4))
+    assert score("--allow-unscored", allowed) == code
+    out, err = capsys.readouterr()
+    assert [row["status"] for row in parse(out)] == ["ok", "unscored", "unscored", "ok"]
+    assert "2 scored, 2 unscored" in err
+    argv = ["filter", "targets.jsonl", "--references", "ladders", "--min-score", "1", "--allow-unscored", allowed]
+    assert main(argv) == code
+
+
+@pytest.mark.parametrize("allowed", ["-1", "x", "101%", "nan%", "0.5", "1e2%%", "²"])
+def test_what_allows_neither_a_number_nor_a_share_is_refused(references, allowed, capsys):
+    assert score(f"--allow-unscored={allowed}") == 2
+    assert "expected a number of rows, such as 10, or a share, such as 0.5%" in capsys.readouterr().err
+
+
+def test_where_nothing_is_scored_no_number_of_rows_makes_it_well(engine, references):
+    write("targets.jsonl", target("c9", 3))
+    assert score("--allow-unscored", "100%") == 1
+
+
 def test_a_row_that_cannot_be_read_or_scored_stays_in_its_place_with_its_reason(engine, references, capsys):
     write(
         "targets.jsonl",
@@ -51,7 +84,7 @@ def test_a_row_that_cannot_be_read_or_scored_stays_in_its_place_with_its_reason(
     assert [row["score"] is None for row in rows] == [False, *[True] * 5, False]
     assert [row["id"] for row in rows] == ["good", "empty", "row 3", "row 4", "no ladder", "good", "last"]
     assert {row["attribute"] for row in rows} == {"coherence"}
-    shown(rows[1]["reason"], "targets.jsonl row 2", "expected a text that is not empty")
+    shown(rows[1]["reason"], "row 2: ", "expected a text that is not empty")
     shown(rows[2]["reason"], "row 3", "not JSON")
     shown(rows[3]["reason"], "row 4", "context_id")
     shown(rows[4]["reason"], "no ladder", "c9")
@@ -59,7 +92,7 @@ def test_a_row_that_cannot_be_read_or_scored_stays_in_its_place_with_its_reason(
     shown(
         capsys.readouterr().err,
         "2 of 7 targets x 5 rungs = 10 questions; 2 scored, 5 unscored",
-        "1 x targets.jsonl row 2",
+        "1 x row 2: ",
     )
 
 

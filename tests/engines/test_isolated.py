@@ -97,6 +97,42 @@ def test_each_text_is_read_once_in_each_place_and_cues_alone_are_read_for_every_
     assert chunks(many, MARKS, planned.n_tokens) == [sorted(range(25), key=lambda k: many[k])]
 
 
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("max_tokens", [200, 400])
+def test_texts_that_do_not_fit_into_one_group_are_read_once_and_what_they_share_once_a_group(max_tokens, swapped):
+    """100 targets of 9 tokens beside 4 rungs of 9, behind 12 shared tokens; a cue of 2 behind each pair."""
+    targets, rungs = ([[start + k, 7, 7, 7, 7, END] for k in range(n)] for start, n in ((200, 100), (20, 4)))
+    pairs = [(rung, target) if swapped else (target, rung) for target in targets for rung in rungs]
+    shared = [10] * 11 + [END]
+    many = [[*shared, 12, 1, COLON, *one, 12, 2, COLON, *other, 13, 14] for one, other in pairs]
+    groups = chunks(many, MARKS, max_tokens)
+    n_read = sum(plan([many[place] for place in group], MARKS).n_tokens for group in groups)
+    read_once = 100 * 9 + 400 * 2
+    read_in_each = 12 + 4 * 9
+    cut = 9  # of a target whose pairs stand in two groups
+    assert len(groups) <= 1 + read_once // (max_tokens - read_in_each - 9)
+    assert read_once < n_read <= read_once + len(groups) * (read_in_each + cut)
+
+
+def test_all_pairs_of_many_texts_are_read_in_bands():
+    """60 texts of 9 tokens, each beside each: read one by one beside all others, 60 x 60 x 9 tokens."""
+    texts = [[20 + k, 7, 7, 7, 7, END] for k in range(60)]
+    many = [[10, END, 12, 1, COLON, *one, 12, 2, COLON, *other, 13] for one in texts for other in texts]
+    groups = chunks(many, MARKS, 400)
+    n_read = sum(plan([many[place] for place in group], MARKS).n_tokens for group in groups)
+    n_bands = 3  # of up to 200 tokens
+    assert n_read < 60 * 60 + n_bands * 60 * 9 + len(groups) * (200 + 9 + 9 + 2)
+
+
+def test_sequences_with_the_same_beginning_stay_together_where_they_fit():
+    many = [
+        [10 + k, *[11] * 20, END, 12, 1, COLON, 20 + n, END, 12, 2, COLON, 13, END, 14]
+        for k in range(3)
+        for n in range(4)
+    ]
+    assert [sorted(group) for group in chunks(many, MARKS, 80)] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+
+
 def test_a_context_longer_than_what_is_run_together_is_read_once():
     many = [[10, *[11] * 50, END, 12, 1, COLON, 20 + k, END, 12, 2, COLON, 13, END, 14] for k in range(8)]
     assert len(chunks(many, MARKS, 30)) == 1

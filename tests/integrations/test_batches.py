@@ -50,3 +50,12 @@ def test_contexts_may_be_told_by_their_texts_and_columns_be_arrays(judge, tmp_pa
     batch = {"summary": np.array([text(2), text(4)]), "article": np.array(["An article.", "Another."])}
     made = ScoreBatch(references=str(tmp_path / "by_text"), text="summary", context="article")
     assert made(batch)["synthscore_status"] == ["ok", "unscored"]
+
+
+def test_a_first_batch_without_any_score_does_not_decide_what_the_column_holds(judge, ladders):
+    rows = datasets.Dataset.from_dict({"text": [text(2), text(4)], "context_id": ["elsewhere", "c2"]})
+    scored = ScoreBatch(references=ladders)
+    found = rows.map(scored, batched=True, batch_size=1, writer_batch_size=1, features=scored.features(rows.features))
+    assert found["synthscore"][0] is None
+    assert found["synthscore"][1] > 1
+    assert list(found.features)[-3:] == ["synthscore", "synthscore_status", "synthscore_reason"]

@@ -1,5 +1,6 @@
 """The metric of deepeval, in deepeval."""
 
+import asyncio
 import os
 
 import pytest
@@ -61,3 +62,13 @@ def test_an_assertion_fails_below_its_threshold(judge, ladders, tmp_path, monkey
     deepeval.assert_test(case(4), [SynthscoreMetric(Mount(references=ladders))])
     with pytest.raises(AssertionError, match="synthscore"):
         deepeval.assert_test(case(1), [SynthscoreMetric(Mount(references=ladders))])
+
+
+def test_a_text_is_measured_where_an_event_loop_runs_as_in_a_notebook(judge, ladders):
+    metric = SynthscoreMetric(Mount(references=ladders))
+
+    async def cell():
+        return metric.measure(case(4)), await metric.a_measure(case(4))
+
+    now, later = asyncio.run(cell())
+    assert now == later == metric.score

@@ -30,3 +30,15 @@ def test_an_evaluation_has_a_score_a_row_and_an_error_where_there_is_none(judge,
     assert found.metrics["synthscore/min"] == pytest.approx(np.nanmin(expected.values))
     [said, *_] = table["assessments"][text(2.0)]
     assert said["source"] == {"source_type": "LLM_JUDGE", "source_id": str(expected.signature)}
+
+
+def test_of_a_mapping_the_one_text_is_judged_and_of_several_none(judge, ladders):
+    scorer = SynthscoreScorer(mount=Mount(references=ladders))
+    about = {"inputs": {"context_id": "c1"}}
+    plain, one, several = (
+        scorer(**about, outputs=outputs)
+        for outputs in (text(3), {"response": text(3), "n": 1}, {"response": text(3), "thought": "a"})
+    )
+    assert one.value == plain.value
+    assert several.value is None
+    assert "thought" in several.error_message

@@ -117,3 +117,9 @@ def test_a_process_that_was_forked_loads_its_own(judge, ladders):
     values = [score.value for score in made.scores(ROWS)]
     with multiprocessing.get_context("fork").Pool(1) as pool:
         assert pool.apply_async(_of_a_child, (made,)).get(30) == (0, values)
+
+
+def test_a_mount_that_asks_nano_says_so_once_and_one_with_another_judge_does_not(judge, ladders, caplog):
+    for options in ({"model": "q"}, {}, {"both_orders": True}):
+        Mount(references=ladders, **options).scores(ROWS)
+    assert [record.message.partition(",")[0] for record in caplog.records] == ["texts are judged by nano"]

@@ -46,6 +46,16 @@ def test_what_cannot_be_scored_fails_with_the_reason(judge, session):
     session(4, "elsewhere").stdout.fnmatch_lines(["coherence: unscored. there is no ladder*elsewhere*"])
 
 
+def test_an_id_and_a_text_of_another_context_are_an_error(judge, session, pytester):
+    session(4)
+    pytester.makepyfile(
+        TEST.format(quality=4, context_id='c1", context="Another text.').replace("def test_it", "def test_both")
+    )
+    done = pytester.runpytest_inprocess("-p", PLUGIN)
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["coherence: unscored. the ladder of context 'c1' was made for another text*"])
+
+
 def test_an_option_goes_before_the_settings(judge, session, tmp_path):
     session(4, "c1", f"--synthscore-references={tmp_path / 'nowhere'}").stdout.fnmatch_lines(["*ReferencesError*"])
 

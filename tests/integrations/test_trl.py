@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 
+from synthscore.errors import InputError
 from synthscore.integrations.mount import row_of
 from synthscore.integrations.trl import Reward, _text, reward
 from synthscore.types import Score
@@ -44,6 +45,30 @@ def test_below_the_ladder_nothing_is_cut_off_and_silence_does_not_pay(ladders, m
     low = [Score(str(k), "c1", "coherence", value) for k, value in enumerate((-2.0, -0.5))]
     monkeypatch.setattr(Reward, "scores", lambda self, rows: low)
     assert Reward(references=ladders)(prompts=["p"] * 3, completions=["bad", "", "poor"]) == [-2.0, -2.0, -0.5]
+
+
+def test_beside_a_second_reward_an_unscored_text_is_paid_the_mean_of_its_group_if_told_to(ladders, monkeypatch):
+    """TRL adds up what all functions pay, with None as 0: below the worst rung, where another function pays too."""
+    values = [2.0, 4.0, None, 5.0, 1.0, None]
+
+    def one(value, k):
+        status, reason = ("unscored", "no label has mass") if value is None else ("ok", "")
+        return Score(str(k), "c1", "coherence", value, status=status, reason=reason)
+
+    monkeypatch.setattr(Reward, "scores", lambda self, rows: [one(value, k) for k, value in enumerate(values)])
+    given = {"prompts": [*"pppqqr"], "completions": ["a b"] * 6, "context_id": ["c1", "c1", "c1", "c2", "c2", "c3"]}
+
+    def summed(reward):
+        """As GRPOTrainer does."""
+        of_each = zip(reward(**given), [0.5] * 6, strict=True)
+        return [sum(value for value in pair if value is not None) for pair in of_each]
+
+    assert summed(Reward(references=ladders)) == [2.5, 4.5, 0.5, 5.5, 1.5, 0.5]
+    assert summed(Reward(references=ladders, unscored="mean")) == [2.5, 4.5, 3.5, 5.5, 1.5, 3.5]
+    monkeypatch.setattr(Reward, "scores", lambda self, rows: [one(None, k) for k in range(6)])
+    assert Reward(references=ladders, unscored="mean")(**given) == [None] * 6
+    with pytest.raises(InputError, match="unscored is 'zero', expected one of none, mean"):
+        Reward(references=ladders, unscored="zero")
 
 
 def test_no_text_is_worth_less_than_none_and_units_are_between_0_and_1(judge, ladders):

@@ -1,6 +1,7 @@
 """One text at a time, concurrently: who gets what, whoever else is late, cancelled, or in a batch that fails."""
 
 import asyncio
+import os
 import random
 import threading
 import time
@@ -10,6 +11,8 @@ import pytest
 from synthscore.errors import EngineError, InputError
 from synthscore.scoring import singly
 from synthscore.scoring.singly import MicroBatcher
+from synthscore.store.engine import StoredEngine
+from synthscore.store.file import Store
 from tests import factories
 from tests.fakes import FakeEngine
 from tests.scoring.test_scorer import ladder, soft_judge
@@ -216,3 +219,24 @@ def test_what_breaks_the_judge_is_raised_to_everybody_in_the_call():
 def test_scores_that_depend_on_the_other_texts_of_a_call_are_refused():
     with pytest.raises(InputError, match="Give a scale"):
         asyncio.run(scorer(scoring="anchored").score_one(rows(1)[0]))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_process_that_was_forked_asks_with_a_thread_and_a_store_of_its_own(tmp_path):
+    first, second = rows(2)
+    ladders = factories.references(ladder("c1"), ladder("c2"))
+    with Store(tmp_path / "a.sqlite") as store:
+        each = factories.scorer(ladders, StoredEngine(FakeEngine(soft_judge), store))
+        assert asyncio.run(each.score_one(first)).status == "ok"  # so that there is a thread
+        inherited = store._db
+        read, write = os.pipe()
+        if not os.fork():
+            found = asyncio.run(each.score_one(second, within_s=20))
+            os.write(write, f"{found.status} {found.reason} {store._db is inherited}".encode())
+            os._exit(0)
+        assert os.read(read, 1000).decode() == "ok  False"
+        os.wait()
+        n_asked = each.judge.engine.n_judged
+        assert asyncio.run(each.score_one(second)).status == "ok"
+        assert each.judge.engine.n_judged == n_asked  # what the other process asked is in the file

@@ -128,7 +128,7 @@ def test_the_size_of_a_batch_changes_nothing(engine, monkeypatch, capsys, size):
     assert [row["synthscore"]["decision"] for row in read("unsure.jsonl")] == ["unsure"] * 3
     assert "40 targets x 5 rungs = 200 questions; 40 scored, 3 unscored" in err
     assert f"kept {len(expected)} of 43 at a score of 3.5 or more; {40 - len(expected)} dropped, 3 unscored" in err
-    assert "1 x targets.jsonl row 41: not JSON" in err
+    assert "1 x row 41: not JSON" in err
     assert left_over() == []
 
 
