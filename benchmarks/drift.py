@@ -122,7 +122,7 @@ def in_rounds(answers: SoftAnswers, scale: Scale) -> SoftAnswers:
 def fitted(run: Run, seed: int) -> Scale:
     answers, _ = simulate(np.random.default_rng([seed, 0]), run)
     scale = Scale(fit(answers)[0], {}, "task", "attribute", SIGNATURE)
-    return replace(scale, seen=Watch.scale(scale).observe(answers, list(map(str, range(run.contexts)))).now())
+    return replace(scale, statistics=Watch.scale(scale).observe(answers, list(map(str, range(run.contexts)))).now())
 
 
 def on_scales(run: Run, seed: int, changed: list[str]) -> dict[str, Drift]:

@@ -130,7 +130,7 @@ def held(found: FloatArray, stderr: FloatArray, truth: FloatArray) -> float:
 
 
 def numbers(rankings: Rankings, name: str = "scores") -> FloatArray:
-    return np.stack([getattr(rankings.of[str(c), "a"], name) for c in range(N_CONTEXTS)])
+    return np.stack([getattr(rankings.by_group[str(c), "a"], name) for c in range(N_CONTEXTS)])
 
 
 def compared(rng: np.random.Generator, soft: bool) -> dict[str, list[float]]:
@@ -246,11 +246,11 @@ def judges_of(folder: Path) -> ComparisonSets:
     for group, of in scored.items():
         mean = {name: np.mean(each, axis=0) for name, each in of.items()}
         pairs = itertools.permutations(mean, 2)
-        sets[group] = Comparisons.of([(a, b, beats(mean[a], mean[b])) for a, b in pairs], ids=list(mean))
+        sets[group] = Comparisons.from_records([(a, b, beats(mean[a], mean[b])) for a, b in pairs], ids=list(mean))
     for row in read(folder / "judge_outputs" / "summeval_pairwise_chatgpt.jsonl.gz"):
         answer = {"A": 1.0, "B": 0.0, "tie": 0.5}[row["choice"]]
         chain[row["context_id"], row["attribute"], "ChatGPT"].append((row["system_a"], row["system_b"], answer))
-    return ComparisonSets(BY, sets | {group: Comparisons.of(calls) for group, calls in chain.items()})
+    return ComparisonSets(BY, sets | {group: Comparisons.from_records(calls) for group, calls in chain.items()})
 
 
 def published(folder: Path) -> dict[str, list[float]]:
@@ -262,7 +262,9 @@ def published(folder: Path) -> dict[str, list[float]]:
     sets = judges_of(folder)
 
     def orders(rankings: Rankings) -> Orders:
-        return {g: dict(zip(r.ids, r.scores, strict=True)) for g, r in rankings.of.items() if not isinstance(r, str)}
+        return {
+            g: dict(zip(r.ids, r.scores, strict=True)) for g, r in rankings.by_group.items() if not isinstance(r, str)
+        }
 
     juries = {method: rank_jury(sets, method) for method in ("poe-g", "poe-bt", "bt", "average-probability")}
     methods = {f"jury, {method}": orders(rankings) for method, rankings in juries.items()}
@@ -274,7 +276,7 @@ def published(folder: Path) -> dict[str, list[float]]:
         for i, j, p in zip(calls.first, calls.second, calls.probabilities, strict=True):
             pooled[group[:2]].append((calls.ids[i], calls.ids[j], p))
     for group, rows in pooled.items():
-        ranking = rank(Comparisons.of(rows), "average-probability")
+        ranking = rank(Comparisons.from_records(rows), "average-probability")
         probability[group] = dict(zip(ranking.ids, ranking.scores, strict=True))
     for name in sets.judges:
         own = ComparisonSets(BY[:2], {g[:2]: calls for g, calls in sets.sets.items() if g[2] == name})

@@ -114,7 +114,7 @@ def hard(n: int, k: int, repeats: int, slow: bool) -> list[dict[str, Any]]:
         "synthscore, indices": lambda: ours(Comparisons.from_probabilities(names, first, second, p)).scores,
         "evalica, indices (compiled solver alone)": evalica_indices,
         "choix ilsr, indices": lambda: choix.ilsr_pairwise(n, duels),
-        "synthscore, names": lambda: ours(Comparisons.of(records, ids=names)).scores,
+        "synthscore, names": lambda: ours(Comparisons.from_records(records, ids=names)).scores,
         "evalica, names": evalica_names,
     }
     if slow:

@@ -124,7 +124,7 @@ def _actions(app: App, verb: str) -> list[str]:
 def _help(command: list[str]) -> str:
     """As a terminal of 80 columns shows it."""
     environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}
-    words = [sys.executable, "-m", "synthscore", *command, "--help"]
+    words = [sys.executable, "-m", "synthscore", *command, "--help", "all"]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
     return "\n".join(line.rstrip() for line in done.stdout.strip().splitlines())
 

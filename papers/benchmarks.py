@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from synthscore.errors import BenchmarkError, InputError
-from synthscore.evaluation.ratings import Found, Ratings
+from synthscore.evaluation.ratings import RatedRows, Ratings
 from synthscore.io.fields import Row
 from synthscore.io.files import read_rows
 from synthscore.signature import file_hash
@@ -62,7 +62,7 @@ class Benchmark:
         file, read = _find(self, Path(folder))
         try:
             rows = (Row(number, row, str(file)) for number, row in enumerate(read(file), 1))
-            found = Found.of(rows, None)
+            found = RatedRows.read(rows, None)
         except InputError as error:
             raise _error(self, file, str(error)) from error
         except (AttributeError, KeyError, TypeError) as error:
@@ -132,7 +132,7 @@ def _our_rows(file: Path, benchmark: str) -> Iterator[OurRow]:
         yield values | {"facts": facts(values.get("facts") or "")}
 
 
-def _check(benchmark: Benchmark, file: Path, found: Found) -> tuple[str, ...]:
+def _check(benchmark: Benchmark, file: Path, found: RatedRows) -> tuple[str, ...]:
     """raises : BenchmarkError where it is not what the table says. returns : what is left out, for Ratings"""
     if found.errors:
         n = len(found.errors)

@@ -24,7 +24,7 @@ from synthscore.evaluation.agreement import measure
 from synthscore.evaluation.intervals import all_equal, mean_without, spread
 from synthscore.evaluation.methods import Tools, method, method_kinds
 from synthscore.evaluation.methods.base import task_of
-from synthscore.evaluation.methods.comparing import Compared, grouped
+from synthscore.evaluation.methods.comparing import Compared, group_rows
 from synthscore.evaluation.ratings import Ratings
 from synthscore.io.scores import Scores
 from synthscore.judging.templates import Templates
@@ -183,7 +183,7 @@ class Bench:
     def _asked(self, tools: Tools, of: Of, most: int | None) -> _Calls:
         benchmark, attribute = of
         ratings = self.ratings[benchmark]
-        groups, why = grouped(ratings, pool=most is not None)
+        groups, why = group_rows(ratings, pool=most is not None)
         task, _ = task_of(ratings, attribute, tools.references)
         compared = Compared(Selection(), "poe-bt", {}, pool=most is not None)  # whom to ask; how to rank is the cell's
         judge = compared.judge(ratings, attribute, groups, tools.require_judge(), Templates(task, tools.asking.prompts))

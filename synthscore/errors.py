@@ -30,6 +30,13 @@ class InputError(SynthscoreError):
     value: object = None
 
 
+def in_short(error: object, most: int) -> str:
+    """The first sentence of a library's message, in one line of so many characters."""
+    first = re.split(r"(?<=[.!?])\s", str(error).strip(), maxsplit=1)[0]
+    words = " ".join(first.split()).rstrip(".")
+    return words if len(words) <= most else words[: most - 3] + "..."
+
+
 def unusable(name: str, value: object, expected: str, remedy: str = "Change it") -> InputError:
     """An option, or argument, that cannot be as it is."""
     return InputError(f"{name} is {value!r}, expected {expected}. {remedy}", field=name, value=value)

@@ -11,6 +11,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import combinations
 
 from numpy.random import Generator
 
@@ -143,11 +144,11 @@ def groups(
     reasons = Counter() if reasons is None else reasons
     pools: dict[str, deque[str]] = {kind: deque(maxlen=32) for kind in SOURCES}
     triples: deque[str] = deque(maxlen=32)
-    made: Counter[str] = Counter()
-    made_attributes: Counter[tuple[str, str]] = Counter()
+    tally = _Tally(tasks)
     balance = _Balance()
     for document in documents:
-        kind, text = document["kind"], document["text"]
+        kind = document["kind"]
+        text = document["text"]
         if document.get("source") in CARELESS:
             reasons[f"{kind}: carelessly written source"] += 1
             continue
@@ -157,28 +158,22 @@ def groups(
         pool = pools[kind]
         open_tasks = [task for task in SOURCES[kind] if tasks.get(task, 0) > 0]
         if len(pool) < 3 or not open_tasks:
-            reasons[f"{kind}: {'no task' if not open_tasks else 'first documents'}"] += 1
+            reasons[f"{kind}: {'first documents' if open_tasks else 'no task'}"] += 1
             pool.append(text)
             continue
-        options = {
-            task: [name for name in sorted(attributes()[task]) if kind != "article" or (task, name) in FROM_ARTICLES]
-            for task in open_tasks
-        }
-        if kind == "article" and made_attributes["dialogue", "groundedness"] > made["dialogue"] / 6:
-            options.pop("dialogue", None)  # articles give groundedness alone
+        options = tally.options(kind, open_tasks)
         rich = document.get("source") in RICH
-        for _ in range(len(attributes()["dialogue"]) if rich else per_document):
-            seen = [task for task in tasks if any(task in SOURCES[name] for name in pools if pools[name])]
-            total, weight = sum(made[task] for task in seen) + 1, sum(tasks[task] for task in seen)
-            lack = {task: tasks[task] / weight * total - made[task] for task in options if options[task]}
-            task = max(lack, key=lambda name: lack[name], default="")
-            if not task or (lack[task] < -2 - 0.01 * total and not rich):
-                reasons[f"{kind}: enough of {task}" if task else f"{kind}: all tried"] += 1
+        most_groups = len(attributes()["dialogue"]) if rich else per_document
+        for _ in range(most_groups):
+            reachable = [task for task in tasks if any(task in SOURCES[name] for name in pools if pools[name])]
+            task, enough = tally.choose_task(options, reachable)
+            if not task:
+                reasons[f"{kind}: all tried"] += 1
                 break
-            if rng.random() < 0.75:
-                attribute = min(options[task], key=lambda name: made_attributes[task, name])
-            else:
-                attribute = options[task][int(rng.integers(len(options[task])))]
+            if enough and not rich:
+                reasons[f"{kind}: enough of {task}"] += 1
+                break
+            attribute = tally.choose_attribute(task, options[task], rng)
             options[task].remove(attribute)
             foreign = tuple(pool[int(i)] for i in rng.choice(len(pool), 3, replace=False))
             if task == "data_to_text":
@@ -186,7 +181,7 @@ def groups(
             n_words = _context_words(rng, attribute, max_words, shares.long)
             base = BUILDERS[task](text, attribute, rng, n_words, foreign, reasons)
             if base is None and task in ("data_to_text", "question"):
-                options[task] = []  # it would be the same for all attributes
+                options[task] = []  # These tasks have one text for all attributes, and it cannot be made.
             if base is not None and len(base.context.split()) > max_words:
                 reasons[f"{task}: context too long"] += 1
                 base = None
@@ -194,12 +189,51 @@ def groups(
                 continue
             source = Source(Material(base.context, base.facts, foreign), weak_replies, shares.machine)
             for group in _groups(base, task, attribute, rng, source, shares, balance, reasons):
-                made[task] += 1
-                made_attributes[task, group.attribute] += 1
+                tally.count(task, group.attribute)
                 if task == "data_to_text":
                     triples.append(group.context)
                 yield group
         pool.append(text)
+
+
+class _Tally:
+    """How many groups were made of each task and attribute, and which should come next."""
+
+    def __init__(self, shares: Mapping[str, float]) -> None:
+        self.shares = shares
+        self.by_task: Counter[str] = Counter()
+        self.by_attribute: Counter[tuple[str, str]] = Counter()
+
+    def count(self, task: str, attribute: str) -> None:
+        self.by_task[task] += 1
+        self.by_attribute[task, attribute] += 1
+
+    def options(self, kind: str, tasks: Sequence[str]) -> dict[str, list[str]]:
+        """Task -> the attributes that a document of this kind can be used for."""
+        options = {}
+        for task in tasks:
+            names = sorted(attributes()[task])
+            if kind == "article":
+                names = [name for name in names if (task, name) in FROM_ARTICLES]
+            options[task] = names
+        # Of dialogue, articles give groundedness alone, which should not be more than a sixth.
+        if kind == "article" and self.by_attribute["dialogue", "groundedness"] > self.by_task["dialogue"] / 6:
+            options.pop("dialogue", None)
+        return options
+
+    def choose_task(self, options: Mapping[str, Sequence[str]], reachable: Sequence[str]) -> tuple[str, bool]:
+        """The task with most groups missing, "" where none has attributes left; and whether even it has enough."""
+        total = sum(self.by_task[task] for task in reachable) + 1
+        weight = sum(self.shares[task] for task in reachable)
+        missing = {task: self.shares[task] / weight * total - self.by_task[task] for task in options if options[task]}
+        task = max(missing, key=lambda name: missing[name], default="")
+        return task, bool(task) and missing[task] < -2 - 0.01 * total
+
+    def choose_attribute(self, task: str, names: Sequence[str], rng: Generator) -> str:
+        """The attribute with fewest groups, or in a quarter of the cases any."""
+        if rng.random() < 0.75:
+            return min(names, key=lambda name: self.by_attribute[task, name])
+        return names[int(rng.integers(len(names)))]
 
 
 # ------------------------------------------------------------------------------------------- a group from a good text
@@ -214,27 +248,21 @@ class _Item:
 
 
 class _Balance:
-    """Keeps "the longer text is better" at half of the pairs of each attribute, or as LONGER_WINS says."""
+    """Keeps the longer text the better one in half of the pairs of an attribute, or more where LONGER_WINS says so."""
 
     def __init__(self) -> None:
-        self.net: dict[tuple[str, str], tuple[int, int]] = {}  # by characters, by words
+        # (Task, attribute) -> pairs won by the longer text less pairs won by the shorter, in characters and in words.
+        self.net: dict[tuple[str, str], tuple[int, int]] = {}
         self.pairs: Counter[tuple[str, str]] = Counter()
 
     def takes(self, key: tuple[str, str], texts: Sequence[str], severities: Sequence[float]) -> bool:
         """Whether the group keeps the balance; it is counted if so."""
-        lengths = [(len(text), len(text.split())) for text in texts]
-        net, n_pairs = [0, 0], 0
-        for i in range(len(texts)):
-            for j in range(i):
-                better = severities[j] - severities[i]
-                if not better:
-                    continue
-                n_pairs += 1
-                for unit in range(2):
-                    longer = lengths[i][unit] - lengths[j][unit]
-                    net[unit] += 0 if not longer else 1 if (longer > 0) == (better > 0) else -1
+        n_pairs = sum(severities[i] != severities[j] for i, j in combinations(range(len(texts)), 2))
         before = self.net.get(key, (0, 0))
-        after = (before[0] + net[0], before[1] + net[1])
+        after = (
+            before[0] + _net_longer([len(text) for text in texts], severities),
+            before[1] + _net_longer([len(text.split()) for text in texts], severities),
+        )
         total = self.pairs[key] + n_pairs
         low = -max(4, 0.03 * total)
         high = max(-low, LONGER_WINS.get(key, 0.0) * total)
@@ -244,6 +272,17 @@ class _Balance:
         self.net[key] = after
         self.pairs[key] += n_pairs
         return True
+
+
+def _net_longer(lengths: Sequence[int], severities: Sequence[float]) -> int:
+    """Pairs of texts of which the longer one is the better, less those of which the shorter one is."""
+    net = 0
+    for i, j in combinations(range(len(lengths)), 2):
+        longer = lengths[i] - lengths[j]
+        better = severities[j] - severities[i]
+        if longer and better:
+            net += 1 if (longer > 0) == (better > 0) else -1
+    return net
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,15 +319,15 @@ def _groups(
             why = "text too long or too short"
             continue
         if task == "dialogue":
-            sides = _unpointed(sides, rng)
-        looks, of_source = _looks(task, len(order), rng)
-        if len(order) < 5 and rng.random() < shares.two_looks:  # how a text looks is of no matter
+            sides = _drop_full_stops(sides, rng)
+        looks, context_look = _looks(task, len(order), rng)
+        if len(order) < 5 and rng.random() < shares.two_looks:  # Looks have nothing to do with quality.
             order, looks = _shown_twice(order, looks, rng)
         texts = tuple(surface(sides[0].items[i].text, look) for i, look in zip(order, looks, strict=True))
         if len(set(texts)) < len(texts):
             why = "texts alike"
             continue
-        found = []
+        made = []
         for side in sides:
             items = [side.items[i] for i in order]
             severities = tuple(round(item.severity, 4) for item in items)
@@ -299,16 +338,24 @@ def _groups(
                 None if item.sound is None else damaged_words(surface(item.sound, look), text)
                 for item, look, text in zip(items, looks, texts, strict=True)
             )
-            kinds = tuple(item.kind for item in items)
-            context, facts = surface(side.context, of_source), surface(side.facts, of_source)
-            found.append(Group(task, side.attribute, context, facts, texts, severities, kinds, damaged))
-        if found:
-            return found
+            group = Group(
+                task=task,
+                attribute=side.attribute,
+                context=surface(side.context, context_look),
+                facts=surface(side.facts, context_look),
+                texts=texts,
+                severities=severities,
+                kinds=tuple(item.kind for item in items),
+                damaged=damaged,
+            )
+            made.append(group)
+        if made:
+            return made
     reasons[f"{task}/{attribute}: {why}"] += 1
     return []
 
 
-def _unpointed(sides: Sequence[_Side], rng: Generator) -> list[_Side]:
+def _drop_full_stops(sides: Sequence[_Side], rng: Generator) -> list[_Side]:
     """Some of the texts without the full stop at their end, as people chat."""
     without = rng.random(len(sides[0].items)) < NO_FULL_STOP
 
@@ -363,7 +410,8 @@ def _turned(base: Base, task: str, attribute: str, rng: Generator, source: Sourc
     versions = [[base.text], [step.text]]
     for texts, phrase in zip(versions, change, strict=True):
         made, _ = reworded(texts[0], rng)
-        texts += [made] * (made != texts[0] and once(phrase, made))
+        if made != texts[0] and once(phrase, made):
+            texts.append(made)
     sides = []
     for which, (context, facts) in enumerate(((base.context, base.facts), turned)):
         right, wrong = versions[which], versions[1 - which]
@@ -402,7 +450,8 @@ def _crossed(base: Base, task: str, asked: tuple[str, str], rng: Generator, sour
         as_good = (others[int(rng.integers(len(others)))], "good")
     else:
         as_good = reworded(base.text, rng)
-    good += [as_good] * (as_good[0] != base.text)
+    if as_good[0] != base.text:
+        good.append(as_good)
     sides: dict[str, list[_Item]] = {name: [_Item(text, 0.0, kind, text) for text, kind in good] for name in asked}
     for name, other in (asked, asked[::-1]):
         start = sides[name][int(rng.integers(len(good)))]
@@ -420,20 +469,22 @@ def _items(base: Base, task: str, attribute: str, rng: Generator, source: Source
         good.append(_as_good(base, task, attribute, rng, source.material))
     shape = rng.random()
     start = good[int(rng.integers(len(good)))]
-    steps = _path(start, task, attribute, rng, source, (SMALLEST, 0.5, 1.0) if shape < 0.45 else (SMALLEST, 0.35))
+    targets = (SMALLEST, 0.5, 1.0) if shape < 0.45 else (SMALLEST, 0.35)
+    steps = _path(start, task, attribute, rng, source, targets)
     if not steps:
         return None
-    if shape < 0.45:  # graded: one path, ever more of it
+    if shape < 0.45:  # Graded: more and more damage on one path.
         worse = steps
-    elif shape < 0.75:  # fine: as little damage as can be
+    elif shape < 0.75:  # Fine: the least damage there is.
         worse = steps[:1]
-    else:  # two paths, far apart
+    else:  # Two kinds of damage, whose severities are far apart.
         first = steps[int(rng.integers(len(steps)))]
         other = _path(good[0], task, attribute, rng, source, (min(1.0, first.severity + MIN_GAP), 1.0))
         worse = [first, *(step for step in other if step.severity >= first.severity + MIN_GAP - 1e-9)]
-    if rng.random() < 0.35:  # two that are equally bad
+    if rng.random() < 0.35:  # Two texts that are equally bad.
         item = worse[int(rng.integers(len(worse)))]
-        worse.append(_Item(reworded(item.text, rng)[0], item.severity, item.kind))  # where its damage lies is not known
+        # Which words of the reworded text are damaged is not known.
+        worse.append(_Item(reworded(item.text, rng)[0], item.severity, item.kind))
     worse = [_with_other_damage(item, task, attribute, rng, source.material, 0.25) for item in worse]
     unique = {item.text: item for item in [*worse[::-1], *good[::-1]]}
     return list(unique.values())[::-1]
@@ -454,7 +505,7 @@ def _with_other_damage(
 ) -> _Item:
     """In this share of cases: the text with one or two edits that hurt another attribute, and surely not this one."""
     kinds = _neutral(task, attribute)
-    if item.severity:  # no edit that could take the damage away again
+    if item.severity:  # Only edits that leave the damage where it is.
         kinds = tuple(kind for kind in kinds if damages()[kind].unit == "word" and kind != "cut-off-ending")
     if not kinds or rng.random() >= share:
         return item
@@ -487,26 +538,28 @@ def _path(
     every = every or damages_for(task, attribute)
     turned = [kind for kind in FACTS_TURNED if kind in every]
     if turned and rng.random() < FACTS_FIRST:
-        machines, every = (), turned
+        machines = ()
+        every = turned
     for _ in range(4):
         size = min(len(every), 1 + int(rng.integers(3)))
         kinds = tuple(every[int(i)] for i in rng.choice(len(every), size, replace=False))
         used: list[str] = [start.kind] if start.kind in _neutral(task, attribute) else []
-        found: list[_Item] = []
+        path: list[_Item] = []
         wanted = list(targets)
         if machines and rng.random() < source.machines:
             steps = machine_path(start.text, machines, rng, source)
         else:
             steps = damage_path(start.text, kinds, rng, source.material)
         for step in steps:
-            used += [step.kind] if step.kind not in used else []
+            if step.kind not in used:
+                used.append(step.kind)
             if step.severity >= wanted[0] - 1e-9:
-                found.append(_Item(step.text, step.severity, "+".join(used), start.text))
+                path.append(_Item(step.text, step.severity, "+".join(used), start.text))
                 wanted = [target for target in wanted if target > step.severity + 1e-9]
             if not wanted:
                 break
-        if found:
-            return found
+        if path:
+            return path
     return []
 
 
@@ -516,10 +569,15 @@ def _looks(task: str, n_texts: int, rng: Generator) -> tuple[list[str], str]:
     draw = rng.random()
     looks = ["raw"] * n_texts
     if draw >= raw:
-        names_ = ("ptb", "ptb", "ptb", "ptb-cased", "lower") if task != "data_to_text" else ("ptb", "lower", "lower")
-        one = names_[int(rng.integers(len(names_)))]
-        looks = [one if draw < raw + spaced or rng.random() < 0.5 else "raw" for _ in looks]
-    return looks, looks[0] if task == "dialogue" and rng.random() < 0.7 else "raw"
+        options = ("ptb", "ptb", "ptb", "ptb-cased", "lower")
+        if task == "data_to_text":
+            options = ("ptb", "lower", "lower")
+        look = options[int(rng.integers(len(options)))]
+        looks = [look if draw < raw + spaced or rng.random() < 0.5 else "raw" for _ in looks]
+    context_look = "raw"
+    if task == "dialogue" and rng.random() < 0.7:
+        context_look = looks[0]
+    return looks, context_look
 
 
 def _context_words(rng: Generator, attribute: str, max_words: int, long: float) -> int:

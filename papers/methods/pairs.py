@@ -181,7 +181,7 @@ class Sorted(Compared):
     gap: float = 0.0
     beam_size: int = 1
 
-    def ranked(self, judge: PairJudge) -> tuple[ComparisonSets, Rankings]:
+    def rank(self, judge: PairJudge) -> tuple[ComparisonSets, Rankings]:
         ids = {problem.group: problem.ids for problem in judge.problems}
         both_orders, seed = self.selection.both_orders, self.selection.seed
         orders = merge_sort(

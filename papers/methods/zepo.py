@@ -18,7 +18,7 @@ import numpy as np
 from synthscore.engine import Generation, Prompt, Sampling, generate
 from synthscore.errors import InputError
 from synthscore.evaluation.methods.base import SetMethod, task_of
-from synthscore.evaluation.methods.comparing import Compared, grouped
+from synthscore.evaluation.methods.comparing import Compared, group_rows
 from synthscore.evaluation.ratings import Ratings
 from synthscore.io.scores import Scores
 from synthscore.io.settings import Count, Seed, Share
@@ -89,7 +89,7 @@ class Zepo:
         """
         task, asked = task_of(ratings, attribute, tools.references)
         judge, own = tools.require_judge(), Templates(task, tools.asking.prompts)
-        groups, _ = grouped(ratings)
+        groups, _ = group_rows(ratings)
         rng = np.random.default_rng(self.seed)
         sample = [groups[place] for place in rng.permutation(len(groups))[: self.n_contexts]]
 

@@ -27,7 +27,7 @@ from .rungs import LadderCheck, Placed, ask_rungs, place_rungs
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckedLadder:
-    """A ladder and what is known of it. judged, placed : None where no judge was asked"""
+    """A ladder and its findings. judged, placed : by a judge; None where none was asked"""
 
     ladder: Ladder
     findings: list[Finding]
@@ -44,7 +44,7 @@ class CheckedLadder:
         return {rung.level: len(rung.text.split()) for rung in self.ladder.usable}
 
     def to_row(self) -> dict[str, Any]:
-        """As a row. rewrite : rungs that are to be written again; none because of a judge that sees no ladder rise"""
+        """As a row. rewrite : the rungs to write again. A judge that sees no ladder rise gives no reason for that"""
         blind = bool(self.placed and self.placed.trouble)
         row = {
             "context_id": self.ladder.context_id,
@@ -85,7 +85,7 @@ class CheckedLadder:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckReport:
-    """What is wrong with ladders. placed, signature : empty, and None, where no judge was asked"""
+    """What is wrong with ladders. Where no judge was asked, placed is empty and signature is None."""
 
     ladders: tuple[CheckedLadder, ...]
     placed: tuple[Placed, ...] = ()
@@ -93,17 +93,22 @@ class CheckReport:
 
     @property
     def n_flagged(self) -> int:
-        return sum(bool(each.flagged) for each in self.ladders)
+        return sum(bool(checked.flagged) for checked in self.ladders)
 
     def counts(self, flagged: bool) -> Counter[str]:
         """Kind of finding -> how many there are that are flagged, or that are only noted."""
-        return Counter(f.kind for each in self.ladders for f in each.findings if f.flagged == flagged)
+        return Counter(
+            finding.kind for checked in self.ladders for finding in checked.findings if finding.flagged == flagged
+        )
 
     def worst(self) -> list[CheckedLadder]:
-        """Those with something flagged, most at fault first: amounts of different kinds do not compare, so that the
-        number of findings counts first."""
-        bad = (each for each in self.ladders if each.flagged)
-        return sorted(bad, key=lambda each: (-len(each.flagged), -sum(finding.amount for finding in each.flagged)))
+        """The flagged ladders, worst first: by the number of findings, then by the sum of their amounts, which do not
+        compare between kinds."""
+
+        def badness(checked: CheckedLadder) -> tuple[int, float]:
+            return len(checked.flagged), sum(finding.amount for finding in checked.flagged)
+
+        return sorted((checked for checked in self.ladders if checked.flagged), key=badness, reverse=True)
 
     def summaries(self) -> list[dict[str, Any]]:
         """A row an attribute, and where there are several, one of all (task "all").
@@ -111,22 +116,22 @@ class CheckReport:
         rising : ladders that rise. margin : mean. gaps : medians, nats; none where lengths differ
         words : mean lengths, by level from 1. What is not known is NaN.
         """
-        groups = grouped(((each.ladder.task, each.ladder.attribute), each) for each in self.ladders)
+        groups = grouped(((checked.ladder.task, checked.ladder.attribute), checked) for checked in self.ladders)
         if len(groups) > 1:
             groups["all", ""] = list(self.ladders)
         return [_summary(*key, group) for key, group in groups.items()]
 
     def scales(self) -> list[Scale]:
         """Where the judge puts the rungs. raises : LadderError where that is known of none"""
-        known = [each.scale for each in self.placed if not each.trouble]
+        known = [placed.scale for placed in self.placed if not placed.trouble]
         if not known:
-            troubles = " ".join(each.trouble for each in self.placed) or "No judge was asked."
+            troubles = " ".join(placed.trouble for placed in self.placed) or "No judge was asked."
             raise LadderError(f"no positions of rungs are known, expected those of one attribute at least. {troubles}")
         return known
 
     def to_rows(self) -> list[dict[str, Any]]:
         """A row a ladder, of plain values."""
-        return [plain(each.to_row()) for each in self.ladders]
+        return [plain(checked.to_row()) for checked in self.ladders]
 
 
 def check(
@@ -136,7 +141,7 @@ def check(
     *,
     task: str | None = None,
 ) -> CheckReport:
-    """Look for what is wrong with ladders: in their texts, and in what a judge says of every two rungs of each.
+    """Look for what is wrong with ladders: in their texts, and in a judge's comparisons of every two rungs of each.
 
     ladders : or their folder, or the id of a hub dataset
     judge : a model, or its name (open_judge: behind the default store); None: the texts alone
@@ -149,12 +154,11 @@ def check(
     if judge is None:
         named = find_task(ladders, task) if task else None
         carried = ladders.carried_tasks if isinstance(ladders, References) else {}
-        return CheckReport(
-            tuple(
-                CheckedLadder(ladder, text_findings(ladder, task=named or carried.get(ladder.task)))
-                for ladder in ladders
-            )
-        )
+        by_texts = []
+        for ladder in ladders:
+            findings = text_findings(ladder, task=named or carried.get(ladder.task))
+            by_texts.append(CheckedLadder(ladder, findings))
+        return CheckReport(tuple(by_texts))
     judge = engines.open_judge(judge)
     checked: list[CheckedLadder] = []
     placed: list[Placed] = []
@@ -167,8 +171,9 @@ def check(
         name = judge.signature.part("model")
         for ladder, judged in zip(group, rungs.checks(), strict=True):
             findings = [*text_findings(ladder, name, kind), *judged_findings(ladder, judged)]
-            checked.append(CheckedLadder(ladder, findings, judged, by_question[ladder.attribute, ladder.n_rungs]))
-    return CheckReport(tuple(checked), tuple(placed), Signature.merged(signatures))
+            on_scale = by_question[ladder.attribute, ladder.n_rungs]
+            checked.append(CheckedLadder(ladder=ladder, findings=findings, judged=judged, placed=on_scale))
+    return CheckReport(ladders=tuple(checked), placed=tuple(placed), signature=Signature.merged(signatures))
 
 
 def by_task(ladders: Iterable[Ladder], named: str | None) -> Iterator[tuple[Task, list[Ladder]]]:
@@ -178,24 +183,25 @@ def by_task(ladders: Iterable[Ladder], named: str | None) -> Iterator[tuple[Task
 
 
 def _summary(task: str, attribute: str, group: Sequence[CheckedLadder]) -> dict[str, Any]:
-    checks = [each.judged for each in group if each.judged]
-    levels = range(1, 1 + max((level for each in group for level in each.words), default=0))
-    alike = len({each.ladder.n_rungs for each in group}) == 1  # the gaps of other lengths are of other steps
-    gaps = [each.placed.gaps[each.ladder.context_id] for each in group if each.placed and alike]
+    checks = [checked.judged for checked in group if checked.judged]
+    levels = range(1, 1 + max((level for checked in group for level in checked.words), default=0))
+    gaps = []
+    if len({checked.ladder.n_rungs for checked in group}) == 1:  # Gaps of ladders of different lengths do not compare.
+        gaps = [checked.placed.gaps[checked.ladder.context_id] for checked in group if checked.placed]
     return {
         "task": task,
         "attribute": attribute,
         "ladders": len(group),
-        "flagged": sum(bool(each.flagged) for each in group),
+        "flagged": sum(bool(checked.flagged) for checked in group),
         "rising": sum(check.rising for check in checks),
         "margin": _of_known(np.mean, [margin for check in checks for margin in check.margins]),
-        "inverted": sum(finding.kind == "inverted" for each in group for finding in each.flagged),
+        "inverted": sum(finding.kind == "inverted" for checked in group for finding in checked.flagged),
         "gaps": [_of_known(np.median, step) for step in zip(*gaps, strict=True)],
-        "words": [_of_known(np.mean, [each.words.get(level, math.nan) for each in group]) for level in levels],
+        "words": [_of_known(np.mean, [checked.words.get(level, math.nan) for checked in group]) for level in levels],
     }
 
 
 def _of_known(mean: Any, values: Iterable[float]) -> float:
-    """Of what is not NaN; NaN where nothing is known."""
+    """The mean of the values that are not NaN; NaN where there are none."""
     known = [value for value in values if not math.isnan(value)]
     return float(mean(known)) if known else math.nan

@@ -48,13 +48,16 @@ def words_of(text: str) -> list[str]:
 
 def surface_counts(text: str, source: str) -> dict[str, float]:
     """What can be counted of a text beside its source, by name."""
-    words, origin = words_of(text), words_of(source)
-    known, n, pairs = set(origin), max(1, len(words)), list(pairwise(words))
+    words = words_of(text)
+    origin = words_of(source)
+    known = set(origin)
+    n = max(1, len(words))
+    pairs = list(pairwise(words))
     known_pairs = set(pairwise(origin))
     copied = [pair in known_pairs for pair in pairs]
     content = [word for word in words if word not in FUNCTION_WORDS]
     sentences = [len(WORD.findall(sentence)) for sentence in _SENTENCE_END.split(text)]
-    runs = "".join("x" if each else " " for each in copied).split()
+    runs = "".join("x" if is_copied else " " for is_copied in copied).split()
 
     def marks(characters: str) -> float:
         return sum(text.count(character) for character in characters) / n
@@ -85,7 +88,7 @@ def surface_counts(text: str, source: str) -> dict[str, float]:
 
 
 def count_quality(ladders: Sequence[Ladder]) -> list[dict[int, float]]:
-    """Of each ladder: level -> what the counts say of that rung; higher is better.
+    """For each ladder: level -> quality of that rung by the counts; higher is better.
 
     A ridge regression of the rung on the counts, both centred within each ladder, on the ladders of all other contexts.
     ladders : of one attribute, each with its context; NaN where there is one context alone, so nothing to learn from
@@ -99,12 +102,15 @@ def count_quality(ladders: Sequence[Ladder]) -> list[dict[int, float]]:
     for context, rows in grouped((ladder.context_id, row) for row, ladder in enumerate(ladders)).items():
         others = np.delete(np.arange(len(ladders)), rows)
         gram = grams[others].sum(axis=0) + RIDGE * np.eye(len(spread))
-        found = np.linalg.solve(gram, slopes[others].sum(axis=0))
-        weights[context] = found if len(others) else np.full_like(found, np.nan)
-    return [
-        dict(zip((rung.level for rung in ladder.usable), (rows @ weights[ladder.context_id]).tolist(), strict=True))
-        for ladder, rows in zip(ladders, scaled, strict=True)
-    ]
+        weights[context] = np.full(len(spread), np.nan)
+        if len(others):
+            weights[context] = np.linalg.solve(gram, slopes[others].sum(axis=0))
+    quality = []
+    for ladder, ladder_counts in zip(ladders, scaled, strict=True):
+        levels = [rung.level for rung in ladder.usable]
+        values = (ladder_counts @ weights[ladder.context_id]).tolist()
+        quality.append(dict(zip(levels, values, strict=True)))
+    return quality
 
 
 def _centred_counts(ladder: Ladder) -> FloatArray:

@@ -1,7 +1,8 @@
 """What can be wrong with a ladder, by its texts alone and by a judge's comparisons of its rungs. Pure; asks nobody.
 
-A finding names its rungs, its kind and evidence, what to do, and which rungs writing again might mend. It is *flagged*,
-or only noted where it is usual for who wrote the rungs: damage leaves neighbours alike and endings cut.
+A finding names its rungs, its kind, its evidence, what to do, and the rungs that might be mended by writing them again.
+It is *flagged*, or only noted where the writer of the rungs usually causes it: damage leaves neighbours alike and
+endings cut.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from functools import cache
 from itertools import combinations, pairwise
 
 from ..judging.templates import load_task, task_names
-from ..ladders.faults import ALIKE, Fault, alike, bare, ends, faults
+from ..ladders.faults import ALIKE, Fault, bare, ends, faults, similarity
 from ..ladders.write import schedule
 from ..signature import Signature
 from ..types import Ladder, Rung, Task
@@ -55,7 +56,7 @@ JUDGED = ("inverted", "level")
 """Kinds that a judge's comparisons of two rungs show."""
 
 EVEN = 0.05  # margin up to which a judge counts as finding two rungs equally good
-_TIMES = 2.0  # longest rung / shortest
+_TIMES = 2.0  # Lengths are looked at where the longest rung is more than this many times as long as the shortest.
 _PLAIN = ("degrade", "person")  # writers whose rungs differ by little, or end early, on purpose
 
 
@@ -82,29 +83,31 @@ class Finding:
         return MEANING[self.kind][1]
 
     def __str__(self) -> str:
-        rungs = f" {'-'.join(map(str, self.levels))}" if self.levels else ""
-        return f"{self.kind}{rungs}: {self.evidence}"
+        name = self.kind
+        if self.levels:
+            name += f" {'-'.join(map(str, self.levels))}"
+        return f"{name}: {self.evidence}"
 
 
 def judged_findings(ladder: Ladder, check: LadderCheck) -> list[Finding]:
     """What a judge's comparisons of the rungs show. check : of this ladder"""
-    found = []
+    findings = []
     neighbours = set(pairwise(check.levels))
     for levels, margin in check.pairs.items():
         lower, higher = levels
         rewrite = (last_written(ladder.n_rungs, levels),)
-        seen = f"margin {margin:+.2f} of rung {higher} against rung {lower}"
+        evidence = f"margin {margin:+.2f} of rung {higher} against rung {lower}"
         if margin < -EVEN:
-            found.append(Finding(levels, "inverted", seen, rewrite=rewrite, amount=-margin))
+            findings.append(Finding(levels, "inverted", evidence, rewrite=rewrite, amount=-margin))
         elif margin <= EVEN and levels in neighbours:
-            found.append(Finding(levels, "level", seen, flagged=False, rewrite=rewrite))
+            findings.append(Finding(levels, "level", evidence, flagged=False, rewrite=rewrite))
     if check.reason:
-        found.append(Finding((), "unanswered", check.reason, amount=check.n_unanswered))
-    return found
+        findings.append(Finding((), "unanswered", check.reason, amount=check.n_unanswered))
+    return findings
 
 
 def last_written(n_rungs: int, levels: Iterable[int]) -> int:
-    """The one that fewest others are written from; of the two extremes, the worst: damage can be done again."""
+    """The rung from which the fewest others are written; of the two extremes the worst, which can be damaged again."""
     order = [level for wave in schedule(n_rungs) for level in wave]
     inner = [level for level in levels if level not in (1, n_rungs)]
     return max(inner, key=order.index) if inner else min(levels)
@@ -116,68 +119,75 @@ def last_written(n_rungs: int, levels: Iterable[int]) -> int:
 def text_findings(ladder: Ladder, judge: str = "", task: Task | None = None) -> list[Finding]:
     """What the texts alone show. judge : name of the model that judges, "" for none. task : None: by its name"""
     task = task or _known(ladder.task)
-    found = [
-        *(Finding((r.level,), "failed", r.reason, rewrite=(r.level,)) for r in ladder.rungs if not r.text),
-        *_alike(ladder),
-        *(found for rung in ladder.usable for found in _of_rung(ladder, rung, task)),
-        *_lengths(ladder),
-        *_own_judge(ladder, judge),
-    ]
-    return sorted(found, key=lambda each: each.levels)
+    findings = [Finding((r.level,), "failed", r.reason, rewrite=(r.level,)) for r in ladder.rungs if not r.text]
+    findings += _find_duplicates(ladder)
+    for rung in ladder.usable:
+        findings += _check_rung(ladder, rung, task)
+    findings += _check_lengths(ladder)
+    findings += _check_judge(ladder, judge)
+    return sorted(findings, key=lambda finding: finding.levels)
 
 
 def _on_purpose(*rungs: Rung) -> bool:
     return all(rung.provenance.get("writer") in _PLAIN for rung in rungs)
 
 
-def _alike(ladder: Ladder) -> Iterator[Finding]:
+def _find_duplicates(ladder: Ladder) -> Iterator[Finding]:
     for a, b in combinations(ladder.usable, 2):
-        if (ratio := alike(a.text, b.text)) > ALIKE:
-            levels = (a.level, b.level)
-            seen = f"{100 * ratio:.0f} % of the words of rungs {a.level} and {b.level} are the same, in the same order"
-            yield Finding(
-                levels, "near-duplicate", seen, flagged=not _on_purpose(a, b), amount=ratio,
-                rewrite=(last_written(ladder.n_rungs, levels),),
-            )  # fmt: skip
+        ratio = similarity(a.text, b.text)
+        if ratio <= ALIKE:
+            continue
+        levels = (a.level, b.level)
+        yield Finding(
+            levels=levels,
+            kind="near-duplicate",
+            evidence=f"{100 * ratio:.0f} % of the words of rungs {a.level} and {b.level} are the same, in the same "
+            "order",
+            flagged=not _on_purpose(a, b),
+            rewrite=(last_written(ladder.n_rungs, levels),),
+            amount=ratio,
+        )
 
 
-def _of_rung(ladder: Ladder, rung: Rung, task: Task | None) -> Iterator[Finding]:
+def _check_rung(ladder: Ladder, rung: Rung, task: Task | None) -> Iterator[Finding]:
     text = rung.text.strip()
     body = bare(text, task, ladder.context)
-    found = list(faults(body, task, ladder.context, best=rung.level == ladder.n_rungs))
-    if body != text and not found:
-        found.append(Fault("meta-text", "something stands around the text"))
+    in_text = list(faults(body, task, ladder.context, best=rung.level == ladder.n_rungs))
+    if body != text and not in_text:
+        in_text.append(Fault("meta-text", "something stands around the text"))
     if not ends(text):
-        found.append(Fault("unfinished", f"it ends: ...{text[-40:]!r}"))
-    opening = text[:60] + ("..." if len(text) > 60 else "")
-    for fault in found:
+        in_text.append(Fault("unfinished", f"it ends: ...{text[-40:]!r}"))
+    opening = text if len(text) <= 60 else f"{text[:60]}..."
+    for fault in in_text:
         grave = fault.kind in ("failed", "refusal")
-        seen = f"{fault.evidence}: {opening!r}" if grave or fault.kind == "meta-text" else fault.evidence
+        evidence = fault.evidence
+        if grave or fault.kind == "meta-text":
+            evidence += f": {opening!r}"
         yield Finding(
             levels=(rung.level,),
             kind=fault.kind,
-            evidence=seen,
+            evidence=evidence,
             flagged=grave or not _on_purpose(rung),
             rewrite=(rung.level,),
             amount=fault.amount,
         )
 
 
-def _lengths(ladder: Ladder) -> Iterator[Finding]:
+def _check_lengths(ladder: Ladder) -> Iterator[Finding]:
     lengths = [len(rung.text.split()) for rung in ladder.usable]
     if len(lengths) < 2 or max(lengths) <= _TIMES * min(lengths):
         return
     ways = {(b > a) - (b < a) for a, b in pairwise(lengths)}
     if len(ways) == 1:
-        seen = f"the rungs have {', '.join(map(str, lengths))} words"
-        yield Finding((), "length", seen, amount=max(lengths) / min(lengths))
+        evidence = f"the rungs have {', '.join(map(str, lengths))} words"
+        yield Finding((), "length", evidence, amount=max(lengths) / min(lengths))
 
 
-def _own_judge(ladder: Ladder, judge: str) -> Iterator[Finding]:
+def _check_judge(ladder: Ladder, judge: str) -> Iterator[Finding]:
     writers = (str(rung.provenance.get("model") or "") for rung in ladder.usable)
     if judge and _bare(judge) in {_bare(dict(Signature.of_any(name).parts).get("model", name)) for name in writers}:
-        seen = f"{judge} is the judge, and wrote rungs of this ladder"
-        yield Finding((), "own-judge", seen, flagged=False)
+        evidence = f"{judge} is the judge, and wrote rungs of this ladder"
+        yield Finding((), "own-judge", evidence, flagged=False)
 
 
 def _bare(model: str) -> str:
@@ -187,5 +197,5 @@ def _bare(model: str) -> str:
 
 @cache
 def _known(task: str) -> Task | None:
-    """None for a task of one's own, whose folder is not at hand."""
+    """A task of the package; None for a user's own task, whose folder is not known."""
     return load_task(task) if task in task_names() else None

@@ -30,12 +30,12 @@ from .pairs import DISTANCES, Key, RungPair, rung_pairs, widest_of_each_ladder
 from .rates import LOOKS, Decision, Rate, decide, rate
 
 CONTRADICTING = 0.25
-"""Share of pairs that the judge contradicts itself in from which its habit is told, and both orders are advised."""
+"""A judge that contradicts itself in more than this share of the pairs is said to have a habit: ask in both orders."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedPair:
-    """What a judge made of two rungs.
+    """A judge's answers about two rungs.
 
     log_odds : nats; of the text asked about: the higher rung, then the lower one. Infinite where an answer is certain,
         NaN where there is none
@@ -55,7 +55,7 @@ class JudgedPair:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgeReport:
-    """What a judge made of pairs of rungs, and so what it can judge.
+    """A judge's answers about pairs of rungs, and what it can judge by these.
 
     n_questions, tokens_naive, tokens_computed : about the pairs, in both orders, and about other attributes; tokens as
         in LabelLogProbs
@@ -72,32 +72,36 @@ class JudgeReport:
         return len(self.judged)
 
     def by_attribute(self) -> dict[Key, JudgeReport]:
-        """Of each task and attribute; the questions and tokens stay those of all."""
-        groups = grouped((each.pair.key, each) for each in self.judged)
+        """A report of each task and attribute; the numbers of questions and tokens stay those of all."""
+        groups = grouped((one.pair.key, one) for one in self.judged)
         return {key: replace(self, judged=tuple(group)) for key, group in sorted(groups.items())}
 
     @property
     def failures(self) -> list[str]:
         """Why pairs have no answer: a reason for each of them."""
-        return [each.reason for each in self.judged if each.reason]
+        return [one.reason for one in self.judged if one.reason]
 
     # --------------------------------------------------------------------------------------------- figures
 
     @property
     def log_odds(self) -> FloatArray:
         """float64, shape (2, n_pairs)."""
-        return np.array([each.log_odds for each in self.judged], dtype=np.float64).reshape(-1, 2).T
+        return np.array([one.log_odds for one in self.judged], dtype=np.float64).reshape(-1, 2).T
 
     @property
     def prior(self) -> float:
         """Mean over the pairs, nats; NaN where all answers are certain. Above 0: for the text asked about."""
-        return float(np.mean(self._finite.mean(axis=0))) if self._finite.size else math.nan
+        if not self._finite.size:
+            return math.nan
+        return float(np.mean(self._finite.mean(axis=0)))
 
     @property
     def signal(self) -> float:
         """Root mean square over the pairs, nats; NaN where all answers are certain."""
         higher, lower = self._finite
-        return float(np.sqrt(np.mean(((higher - lower) / 2) ** 2))) if higher.size else math.nan
+        if not higher.size:
+            return math.nan
+        return float(np.sqrt(np.mean(((higher - lower) / 2) ** 2)))
 
     @property
     def in_order(self) -> Rate:
@@ -121,9 +125,10 @@ class JudgeReport:
         higher, lower = np.sign(self.log_odds)
         return self._rate(np.where(np.isnan(higher + lower), np.nan, higher * lower > 0))
 
-    def at(self, distance: int) -> Rate:
-        """in_order of the pairs of this distance, a place in DISTANCES."""
-        return replace(self, judged=tuple(each for each in self.judged if each.pair.distance == distance)).in_order
+    def in_order_at(self, distance: int) -> Rate:
+        """in_order of the pairs of this distance, an index in DISTANCES."""
+        chosen = tuple(one for one in self.judged if one.pair.distance == distance)
+        return replace(self, judged=chosen).in_order
 
     @property
     def tells(self) -> float:
@@ -137,10 +142,12 @@ class JudgeReport:
 
     def _mean_size(self, name: str) -> float:
         known = ~np.isnan(self._values("margin") + self._values("other_margin"))
-        return float(np.abs(self._values(name)[known]).mean()) if known.any() else math.nan
+        if not known.any():
+            return math.nan
+        return float(np.abs(self._values(name)[known]).mean())
 
     def _values(self, name: str) -> FloatArray:
-        return np.array([getattr(each, name) for each in self.judged], dtype=np.float64)
+        return np.array([getattr(one, name) for one in self.judged], dtype=np.float64)
 
     @property
     def _finite(self) -> FloatArray:
@@ -148,33 +155,36 @@ class JudgeReport:
         return log_odds[:, np.isfinite(log_odds).all(axis=0)]
 
     def _rate(self, values: FloatArray) -> Rate:
-        return rate(values, [id(each.pair.ladder) for each in self.judged])
+        return rate(values, [id(one.pair.ladder) for one in self.judged])
 
     # --------------------------------------------------------------------------------------------- what it can judge
 
     @property
     def decisions(self) -> dict[Key, Decision]:
         """Of each task and attribute, whether the judge can tell better texts from worse ones, by both orders."""
-        return {key: _decision(each.judged) for key, each in self.by_attribute().items()}
+        return {key: _decision(report.judged) for key, report in self.by_attribute().items()}
 
     @property
     def verdict(self) -> str:
         """What it can judge, and what to do, in a few words for a user."""
-        sentences = [self._named(decision) for decision in get_args(Decision)] + [self._habit, self._no_better]
+        sentences = [self._name_attributes(decision) for decision in get_args(Decision)]
+        sentences += [self._habit, self._no_better]
         if set(self.decisions.values()) == {"cannot"}:
             sentences.append("Take another model, or try another --protocol.")
         if self.failures:
             sentences.append(f"{len(self.failures)} of {len(self)} pairs have no answer: {self.failures[0]}")
         return " ".join(filter(None, sentences))
 
-    def _named(self, decision: Decision) -> str:
-        """The attributes of this decision, each with its share; "" where there are none."""
-        groups, several = self.by_attribute(), len({task for task, _ in self.decisions}) > 1
+    def _name_attributes(self, decision: Decision) -> str:
+        """A sentence on the attributes of this decision, each with its share; "" where there are none."""
+        groups = self.by_attribute()
+        several_tasks = len({task for task, _ in self.decisions}) > 1
         names = []
         for key in [key for key, decided in self.decisions.items() if decided == decision]:
             share, _, n = groups[key].in_order
+            name = "/".join(key) if several_tasks else key[1]
             shown = f"{share:.0%} of {n} pairs" if n else "no answer"
-            names.append(f"{'/'.join(key) if several else key[1]} ({shown})")
+            names.append(f"{name} ({shown})")
         if not names:
             return ""
         if decision == "cannot tell yet":
@@ -183,21 +193,24 @@ class JudgeReport:
 
     @property
     def _habit(self) -> str:
-        """That it says the same whatever it is shown; "" where it does not."""
+        """A sentence on a judge that says the same whatever it is shown; "" where it does not."""
         share = self.contradicts.value
         if math.isnan(share) or share <= CONTRADICTING:
             return ""
-        labels = self.signature.part("labels").partition(" & ")[0].split(",")  # of several tasks, those of the first
+        labels = self.signature.part("labels").partition(" & ")[0].split(",")  # Of several tasks, the first one's.
         better = labels.index("B") if self.protocol == "choose" else 0
         label = labels[better if np.nanmean(np.sign(self.log_odds)) > 0 else 1 - better]
-        certain = math.isnan(self.prior)
-        sizes = "its answers are certain" if certain else f"prior {self.prior:+.1f} nats, signal {self.signal:.1f}"
+        sizes = f"prior {self.prior:+.1f} nats, signal {self.signal:.1f}"
+        if math.isnan(self.prior):
+            sizes = "its answers are certain"
         text = f"It says {label} whatever is shown: in {share:.0%} of the pairs it contradicts itself ({sizes})."
-        return f"{text} What it can judge it can in both orders: use --both-orders." if self._can else text
+        if self._can:
+            text += " What it can judge it can in both orders: use --both-orders."
+        return text
 
     @property
     def _no_better(self) -> str:
-        """What it can judge, and counts of words as well."""
+        """A sentence on attributes that counts of words can judge as well; "" where there are none."""
         groups = self.by_attribute()
         names = [key[1] for key in self._can if groups[key].by_counts.value >= groups[key].in_order.value]
         if not names:
@@ -212,7 +225,7 @@ class JudgeReport:
 
     def figures(self) -> dict[str, Any]:
         """Of all pairs; shares as [value, stderr, n]."""
-        shares = {name.replace(" ", "_"): self.at(place) for place, name in enumerate(DISTANCES)}
+        shares = {name.replace(" ", "_"): self.in_order_at(index) for index, name in enumerate(DISTANCES)}
         return {
             "pairs": len(self),
             "unanswered": len(self.failures),
@@ -229,31 +242,34 @@ class JudgeReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Of plain values: the figures, by task and attribute too, the decisions, and each pair."""
+        decisions = self.decisions
         groups = [
-            {"task": key[0], "attribute": key[1], "decision": self.decisions[key], **each.figures()}
-            for key, each in self.by_attribute().items()
+            {"task": key[0], "attribute": key[1], "decision": decisions[key], **report.figures()}
+            for key, report in self.by_attribute().items()
         ]
-        each = [
-            {
-                "task": one.pair.ladder.task,
-                "context_id": one.pair.ladder.context_id,
-                "attribute": one.pair.ladder.attribute,
-                "levels": [one.pair.lower.level, one.pair.higher.level],
-                "log_odds": one.log_odds,
-                "margin": one.margin,
-                "other_margin": one.other_margin,
-                "count_margin": one.count_margin,
-                "reason": one.reason,
-            }
-            for one in self.judged
-        ]
+        pairs = [_pair_row(one) for one in self.judged]
         whole = {"verdict": self.verdict, **self.figures(), "n_questions": self.n_questions}
-        figures: dict[str, Any] = plain({**whole, "groups": groups, "each": each, "signature": str(self.signature)})
+        figures: dict[str, Any] = plain({**whole, "groups": groups, "each": pairs, "signature": str(self.signature)})
         return figures
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """As JSON; the file appears whole or not at all."""
         write_whole(path, json.dumps(self.to_dict(), indent=1).encode() + b"\n")
+
+
+def _pair_row(judged: JudgedPair) -> dict[str, Any]:
+    pair = judged.pair
+    return {
+        "task": pair.ladder.task,
+        "context_id": pair.ladder.context_id,
+        "attribute": pair.ladder.attribute,
+        "levels": [pair.lower.level, pair.higher.level],
+        "log_odds": judged.log_odds,
+        "margin": judged.margin,
+        "other_margin": judged.other_margin,
+        "count_margin": judged.count_margin,
+        "reason": judged.reason,
+    }
 
 
 def examine(
@@ -269,7 +285,7 @@ def examine(
     """Ask a judge about pairs of rungs whose order is known, in both orders, until they decide what it can judge.
 
     ladders : each with its context
-    looks : pairs of an attribute after which it is seen whether they decide; what they do not decide is asked on
+    looks : numbers of pairs after which it is looked at whether an attribute is decided; undecided ones are asked on
     others : ask about the widest pair of each ladder in another attribute of the task too, drawn by the ladder's hash
     task : folder of a task of one's own
     raises : LadderError for a ladder without its context, or no pairs at all; InputError for a look at less than 1;
@@ -285,22 +301,22 @@ def examine(
     undecided = list(waiting)
     for look in looks:
         new = [(pair, key[1]) for key in undecided for pair in waiting[key][len(judged[key]) : look]]
-        for each in asker.ask(new):
-            judged[each.pair.key].append(each)
-        undecided = [key for key in undecided if _decision(judged[key]) == "cannot tell yet"]
-        waiting_for = {each.pair.key for group in judged.values() for each in group if Postponed.WORDS in each.reason}
-        undecided = [key for key in undecided if key not in waiting_for]  # whether more is asked depends on the answers
-    found = [each for group in judged.values() for each in _with_counts(group)]
-    if others:
-        questions = [
-            (pair, _other(pair.ladder, names))
-            for pair in widest_of_each_ladder(each.pair for each in found)
-            if len(names := list(asker.find_task(pair.ladder.task).attributes)) > 1
+        for one in asker.ask(new):
+            judged[one.pair.key].append(one)
+        undecided = [
+            key for key in undecided if _decision(judged[key]) == "cannot tell yet" and not _waits(judged[key])
         ]
-        margins = {id(each.pair): each.margin for each in asker.ask(questions)}
-        found = [replace(each, other_margin=margins.get(id(each.pair), math.nan)) for each in found]
+    all_judged = [one for group in judged.values() for one in _with_counts(group)]
+    if others:
+        questions = []
+        for pair in widest_of_each_ladder(one.pair for one in all_judged):
+            names = list(asker.find_task(pair.ladder.task).attributes)
+            if len(names) > 1:
+                questions.append((pair, _other(pair.ladder, names)))
+        margins = {id(one.pair): one.margin for one in asker.ask(questions)}
+        all_judged = [replace(one, other_margin=margins.get(id(one.pair), math.nan)) for one in all_judged]
     return JudgeReport(
-        judged=tuple(found),
+        judged=tuple(all_judged),
         signature=Signature.merged(verdicts.signature for verdicts in asker.verdicts),
         protocol=asking.protocol,
         n_questions=sum(len(verdicts.answers) for verdicts in asker.verdicts),
@@ -323,43 +339,56 @@ class _Asker:
         """questions : a pair, and the attribute that is asked about"""
         judged: list[JudgedPair] = []
         for name, group in grouped((pair.ladder.task, (pair, attribute)) for pair, attribute in questions).items():
-            group.sort(key=lambda asked: (asked[0].ladder.context_id, asked[1]))  # a judge reads a context once
+            group.sort(key=lambda asked: (asked[0].ladder.context_id, asked[1]))  # So a judge reads a context once.
             asked = [pair.question(attribute) for pair, attribute in group]
             templates = Templates(self.find_task(name), self.asking.prompts)
             verdicts = ask(asked, self.judge, templates, self.asking, self.progress)
-            margins, (higher, lower) = (verdicts.better - verdicts.worse).tolist(), _log_odds(verdicts).tolist()
-            judged += [
-                JudgedPair(pair, (higher[row], lower[row]), margins[row], verdicts.failures.get(row, ""))
-                for row, (pair, _) in enumerate(group)
-            ]
+            margins = (verdicts.better - verdicts.worse).tolist()
+            higher, lower = _log_odds(verdicts).tolist()
+            for row, (pair, _) in enumerate(group):
+                one = JudgedPair(
+                    pair=pair,
+                    log_odds=(higher[row], lower[row]),
+                    margin=margins[row],
+                    reason=verdicts.failures.get(row, ""),
+                )
+                judged.append(one)
             self.verdicts.append(verdicts)
         return judged
 
 
 def _log_odds(verdicts: Verdicts) -> FloatArray:
     """Of the text asked about, first the target, then the reference; float64, shape (2, n_pairs), nats."""
-    better, worse = verdicts.by_order[..., 0], verdicts.by_order[..., 1]
-    with np.errstate(divide="ignore", invalid="ignore"):  # certain answers
+    better = verdicts.by_order[..., 0]
+    worse = verdicts.by_order[..., 1]
+    with np.errstate(divide="ignore", invalid="ignore"):  # Certain answers have infinite log-odds.
         log_odds: FloatArray = np.log(better) - np.log(worse)
-    log_odds[(better == 0) & (worse == 0)] = 0  # Similar alone
-    log_odds[1] *= -1  # the second order has the reference where the target was
+    log_odds[(better == 0) & (worse == 0)] = 0  # The answer is Similar for certain.
+    log_odds[1] *= -1  # The second order is about the reference.
     return log_odds
 
 
+def _waits(judged: Sequence[JudgedPair]) -> bool:
+    """Whether an answer is yet to come, on which it depends whether more is asked."""
+    return any(Postponed.WORDS in one.reason for one in judged)
+
+
 def _decision(judged: Sequence[JudgedPair]) -> Decision:
-    """Of pairs of one attribute."""
-    in_order = _half_up(np.array([each.margin for each in judged]))
-    return decide(in_order, [id(each.pair.ladder) for each in judged])
+    """What the judge can judge, by pairs of one attribute."""
+    in_order = _half_up(np.array([one.margin for one in judged]))
+    return decide(in_order, [id(one.pair.ladder) for one in judged])
 
 
 def _with_counts(judged: Sequence[JudgedPair]) -> list[JudgedPair]:
-    """Pairs of one attribute, and what counts of words make of them."""
-    ladders = list({id(each.pair.ladder): each.pair.ladder for each in judged}.values())
+    """Pairs of one attribute, with the margin that counts of words give them."""
+    ladders = list({id(one.pair.ladder): one.pair.ladder for one in judged}.values())
     quality = dict(zip(map(id, ladders), count_quality(ladders), strict=True))
-    pairs = [(each, each.pair, quality[id(each.pair.ladder)]) for each in judged]
-    return [
-        replace(each, count_margin=levels[pair.higher.level] - levels[pair.lower.level]) for each, pair, levels in pairs
-    ]
+    counted = []
+    for one in judged:
+        by_level = quality[id(one.pair.ladder)]
+        margin = by_level[one.pair.higher.level] - by_level[one.pair.lower.level]
+        counted.append(replace(one, count_margin=margin))
+    return counted
 
 
 def _other(ladder: Ladder, attributes: Sequence[str]) -> str:

@@ -50,22 +50,21 @@ class RungPair:
 
 
 def rung_pairs(ladders: Iterable[Ladder]) -> dict[Key, list[RungPair]]:
-    """Of each task and attribute all pairs, in an order of which any beginning is spread over ladders and distances.
-
-    It is drawn by hash: the order of the ladders changes nothing.
+    """All pairs of each task and attribute, in an order of which every beginning is spread over ladders and distances.
+    It is drawn by hashes, so that it does not depend on the order of the ladders.
     raises : LadderError for a ladder without its context
     """
-    found: dict[Key, list[list[RungPair]]] = {}
+    groups: dict[Key, list[list[RungPair]]] = {}
     for ladder in sorted(ladders, key=lambda ladder: (ladder.hash, ladder.context_id)):
         context_of(ladder)
         pairs = [RungPair(ladder, lower, higher) for lower, higher in combinations(ladder.usable, 2)]
         pairs.sort(key=lambda pair: pair.hash)
         kinds = [[pair for pair in pairs if pair.distance == place] for place in range(len(DISTANCES))]
         if pairs:
-            group = found.setdefault(pairs[0].key, [])
+            group = groups.setdefault(pairs[0].key, [])
             start = len(group) % len(kinds)  # the ladders begin with different distances
             group.append(in_turn(kinds[start:] + kinds[:start]))
-    return {key: in_turn(group) for key, group in sorted(found.items())}
+    return {key: in_turn(group) for key, group in sorted(groups.items())}
 
 
 def widest_of_each_ladder(pairs: Iterable[RungPair]) -> list[RungPair]:

@@ -1,16 +1,16 @@
 """Shares of pairs in order, their errors over ladders, and whether they decide that a judge can judge. Pure NumPy.
 
-It is looked after 12, 24 and 48 pairs of an attribute whether they decide; one that they do not is asked on. With p the
-share in order, n pairs, and e(q) its standard error for a judge that has a share q in order:
+After 12, 24 and 48 pairs of an attribute a rule looks whether they decide; undecided attributes are asked on. With p
+the share in order, n pairs, and e(q) its standard error for a judge that has a share q in order:
 
     can       p >= 2/3   and   p - 1/2 >= 2.4 e(1/2)    enough of them, and clearly more than chance
     cannot    p <  2/3   and   3/4 - p >= 1.8 e(3/4)    clearly less than what is useful
 
     e(q)^2 = max(s^2, q (1 - q) / n  [1 + r (sum of n_l^2 / n - 1)])
 
-s is the error measured over ladders, n_l the pairs of ladder l, and r = 0.1 how alike pairs of one ladder are taken to
-be at least: few ladders measure it badly. 2.4 and 1.8 were set so that the errors hold over all looks together:
-benchmarks/doctor.py.
+s is the error measured over ladders, n_l the pairs of ladder l, and r = 0.1 the least correlation that is assumed
+between pairs of one ladder, since few ladders measure it badly. 2.4 and 1.8 were set so that the errors hold over all
+looks together: benchmarks/doctor.py.
 """
 
 from __future__ import annotations

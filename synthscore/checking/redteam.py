@@ -1,6 +1,6 @@
 """A judge + ladders + attacks -> how far texts that mean to be scored high move. Pure, given the judge.
 
-A canary is a rung, whose place on its ladder is known: with an attack in it, it must score as it does without.
+A canary is a rung, whose level on its ladder is known: with an attack in it, it must score as it does without.
 """
 
 from __future__ import annotations
@@ -66,16 +66,16 @@ class Attack:
     def __post_init__(self) -> None:
         if "{text}" not in self.template:
             raise unusable(f"attack {self.family}.{self.name}", self.template, "a template with {text} in it")
-        _ = self.table  # or what is wrong shows once a judge was asked
+        _ = self.table  # So that a wrong table is an error here, before a judge was asked.
 
     def text(self, canary: Canary, task: Task) -> str:
         """The canary's text with the attack in it. raises : InputError for a word in braces that is none of ours"""
         words = self.words(canary, task)
 
-        def word(found: re.Match[str]) -> str:
-            if found[1] not in words:
-                raise unusable(f"attack {self.family}.{self.name}", found[0], f"one of {', '.join(words)}, in braces")
-            return words[found[1]]
+        def word(match: re.Match[str]) -> str:
+            if match[1] not in words:
+                raise unusable(f"attack {self.family}.{self.name}", match[0], f"one of {', '.join(words)}, in braces")
+            return words[match[1]]
 
         return re.sub(r"\{(\w+)\}", word, self.template)
 
@@ -108,11 +108,12 @@ def load_attacks(path: str | os.PathLike[str] | None = None) -> tuple[Attack, ..
     """
     source = Path(path or resource("data/redteam/attacks.toml"))
     try:
-        return tuple(
-            Attack(family, name, **({"template": how} if isinstance(how, str) else how))
-            for family, named in read_toml(source).items()
-            for name, how in named.items()
-        )
+        attacks = []
+        for family, named in read_toml(source).items():
+            for name, how in named.items():
+                fields = {"template": how} if isinstance(how, str) else how
+                attacks.append(Attack(family, name, **fields))
+        return tuple(attacks)
     except (OSError, ValueError, TypeError, AttributeError) as error:
         message = f"cannot read attacks from {source}: {error}. Give a TOML file as in docs/redteam.md"
         raise InputError(message, source=str(source)) from error
@@ -175,12 +176,17 @@ class RedteamReport:
     def worst(self, family: str) -> tuple[Attack, Movement]:
         """The attack of a family that raises most texts, or moves them furthest."""
         moved = [(self.attacks[index], self.movement([index])) for index in self.families[family]]
-        return max(moved, key=lambda each: (np.nan_to_num(each[1].raised.value), np.nan_to_num(each[1].shift.value)))
+
+        def harm(attack: tuple[Attack, Movement]) -> tuple[float, float]:
+            _, movement = attack
+            return float(np.nan_to_num(movement.raised.value)), float(np.nan_to_num(movement.shift.value))
+
+        return max(moved, key=harm)
 
     def beyond(self, at_most: float) -> list[str]:
         """Families that raise more than this share of the texts."""
         moved = {name: self.movement(which) for name, which in self.families.items() if name != HARMLESS}
-        return [name for name, each in moved.items() if each.raised.value > at_most]
+        return [name for name, movement in moved.items() if movement.raised.value > at_most]
 
     def to_dict(self) -> dict[str, Any]:
         """Of plain values: movements by family and by attack, and every score."""
@@ -189,9 +195,10 @@ class RedteamReport:
             return {**names, **self.movement(which)._asdict()}
 
         families = [row(which, family=name) for name, which in self.families.items()]
-        attacks = [row([index], family=each.family, attack=each.name) for index, each in enumerate(self.attacks)]
-        canaries = [
-            {
+        attacks = [row([index], family=attack.family, attack=attack.name) for index, attack in enumerate(self.attacks)]
+        canaries = []
+        for column, canary in enumerate(self.canaries):
+            canary_row = {
                 "task": canary.ladder.task,
                 "context_id": canary.ladder.context_id,
                 "attribute": canary.ladder.attribute,
@@ -201,8 +208,7 @@ class RedteamReport:
                 "score": self.scores[0, column],
                 "attacked": self.scores[1:, column],
             }
-            for column, canary in enumerate(self.canaries)
-        ]
+            canaries.append(canary_row)
         figures: dict[str, Any] = plain(
             {"families": families, "attacks": attacks, "canaries": canaries, "signature": str(self.signature)}
         )
@@ -247,20 +253,22 @@ def redteam(
         about = {"context_id": canary.ladder.context_id, "task": kind.name, "attribute": canary.ladder.attribute}
         texts = [canary.rung.text, *(attack.text(canary, kind) for attack in attacks)]
         rows += [about | {"id": f"{column}/{row}", "text": text} for row, text in enumerate(texts)]
-    found = Scorer(there, judge, task=task, scoring=scoring, asking=asking).score(rows, progress)
-    scores = found.values.reshape(len(canaries), -1).T
+    scored = Scorer(there, judge, task=task, scoring=scoring, asking=asking).score(rows, progress)
+    scores = scored.values.reshape(len(canaries), -1).T
     limits = scores[0] + RISE
     if scoring.gives_errors:
-        limits = np.array([score.high for score in found][:: 1 + len(attacks)], dtype=np.float64)  # None is NaN
-    middles = [(canary.ladder.scale + 1) / 2 for canary in canaries]
+        limits = np.array([score.high for score in scored][:: 1 + len(attacks)], dtype=np.float64)  # None becomes NaN.
+    thresholds = [(canary.ladder.scale + 1) / 2 for canary in canaries]
+    if min_score is not None:
+        thresholds = [min_score] * len(canaries)
     return RedteamReport(
         attacks=attacks,
         canaries=canaries,
         scores=scores,
         limits=limits,
-        thresholds=np.array(middles if min_score is None else [min_score] * len(canaries)),
-        signature=found.signature,
-        reasons=tuple(score.reason for score in found if score.value is None),
+        thresholds=np.array(thresholds),
+        signature=scored.signature,
+        reasons=tuple(score.reason for score in scored if score.value is None),
     )
 
 

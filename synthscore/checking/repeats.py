@@ -32,8 +32,8 @@ class Repeats:
 
     @property
     def correlation(self) -> float | None:
-        """Of two answers to one question: 1 where they are always the same, 0 where they are as two answers to two
-        questions; None where one label was all that was said.
+        """Of two answers to one question: 1 where they always agree, 0 where they agree no more than answers to two
+        questions; None where only one label was ever given.
 
             rho = 1 - P(two answers to one question differ) / P(two of all answers differ)
         """
@@ -50,12 +50,13 @@ class Repeats:
 
     @property
     def words(self) -> str:
-        seen = f"{self.n_differ} of {self.n_read} questions that were asked twice got two different answers"
-        three, five = self.worth(3), self.worth(5)
+        counts = f"{self.n_differ} of {self.n_read} questions that were asked twice got two different answers"
+        three = self.worth(3)
+        five = self.worth(5)
         if three is None or five is None:
-            return f"{seen}; what more votes are worth cannot be told from that"
+            return f"{counts}; what more votes are worth cannot be told from that"
         return (
-            f"{seen}: three votes tell as much as {three:.1f} questions, five as {five:.1f}, as far as so few tell. "
+            f"{counts}: three votes tell as much as {three:.1f} questions, five as {five:.1f}, as far as so few tell. "
             "Other rungs and the other order come first (docs/servers.md)"
         )
 

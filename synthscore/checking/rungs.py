@@ -1,7 +1,7 @@
-"""Ladders + judge -> what it makes of their rungs, compared with each other. Pure, given the engine.
+"""Ladders + judge -> its comparisons of their rungs with each other, and the rungs' positions. Pure, given the engine.
 
-A ladder's order is what its writer intended. Whether a judge sees that order too decides whether scores against the
-ladder mean anything under that judge: how it compares them, where it puts them, by how much it tells them apart.
+A ladder's order is what its writer intended. Scores against the ladder mean something under a judge only if the judge
+sees that order too: in its comparisons, in the positions of the rungs, and in the gaps between them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ..errors import LadderError
 from ..judging.asking import Asking, Pair, Verdicts, ask
 from ..judging.templates import Templates
 from ..scoring.anchored.scale import Scale
-from ..scoring.anchored.scores import answers_of, fitted
+from ..scoring.anchored.scores import fit_scale, gather_answers
 from ..types import Context, FloatArray, IntArray, Ladder, grouped
 
 
 @dataclass(frozen=True, slots=True)
 class LadderCheck:
-    """What a judge makes of one ladder.
+    """A judge's comparisons of the rungs of one ladder.
 
     levels : the levels that have a text, worst first; a failed rung is stepped over
     pairs : (lower level, higher level) -> margin, p(Better) - p(Worse) of the higher against the lower, in [-1, 1], of
@@ -56,7 +56,7 @@ class LadderCheck:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgedRungs:
-    """What a judge made of rungs compared with each other.
+    """A judge's verdicts on rungs compared with each other.
 
     indices : int64, shape (n_pairs, 3); ladder, the higher rung, the lower one, from 0. The verdicts are on the higher
     """
@@ -75,15 +75,16 @@ class JudgedRungs:
                 failures[ladder].append(self.verdicts.failures.get(row, ""))
             else:
                 pairs[ladder][lower + 1, higher + 1] = margins[row]
-        return [
-            LadderCheck(
+        checks = []
+        for index, ladder in enumerate(self.ladders):
+            check = LadderCheck(
                 levels=tuple(rung.level for rung in ladder.usable),
                 pairs=pairs[index],
                 n_unanswered=len(failures[index]),
                 reason=next(filter(None, failures[index]), ""),
             )
-            for index, ladder in enumerate(self.ladders)
-        ]
+            checks.append(check)
+        return checks
 
 
 def context_of(ladder: Ladder) -> Context:
@@ -154,7 +155,7 @@ def place_rungs(rungs: JudgedRungs) -> dict[tuple[str, int], Placed]:
         compared = rungs.indices[rows]
         compared[:, 0] = np.searchsorted(members, compared[:, 0])
         no_targets = np.zeros(0, dtype=np.int64)
-        answers = answers_of(
+        answers = gather_answers(
             n_rungs=n_rungs,
             n_ladders=len(ladders),
             ladder_of=no_targets,
@@ -164,7 +165,7 @@ def place_rungs(rungs: JudgedRungs) -> dict[tuple[str, int], Placed]:
             n_samples=rungs.verdicts.n_samples[:, rows],
         )
         task = rungs.ladders[members[0]].task
-        scale, _ = fitted(answers, ladders, task, attribute, rungs.verdicts.signature)
+        scale, _ = fit_scale(answers, ladders, task, attribute, rungs.verdicts.signature)
         answered = set(answers.ladder.tolist())
         name = f"the ladders of {task}/{attribute} ({scale.n_rungs} rungs)"
         trouble = ""

@@ -75,7 +75,7 @@ def _table(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
         heads.append("scored")
     rows = []
     for method in e.methods:
-        figures = [e.at(method, attribute, level, statistic) for attribute in e.attributes]
+        figures = [e.find_agreement(method, attribute, level, statistic) for attribute in e.attributes]
         cells = [_cell(figure.value, figure.low, figure.high) for figure in figures]
         if with_mean:
             cells.append(_number(e.means[method, level, statistic].value))
@@ -131,7 +131,7 @@ def _notes(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
     methods_by_note: dict[str, dict[str, list[str]]] = {}  # note -> attribute -> methods
     for method, attribute in product(e.methods, e.attributes):
         if e.scores[method, attribute].n_unscored < len(e.ratings):
-            for note in _left_out(e, e.at(method, attribute, level, statistic), level):
+            for note in _left_out(e, e.find_agreement(method, attribute, level, statistic), level):
                 methods_by_note.setdefault(note, {}).setdefault(attribute, []).append(method)
     yield from _ceilings(e, level, statistic)
     for note, methods_by_attribute in methods_by_note.items():
@@ -151,7 +151,7 @@ def _ceilings(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
             continue
         if people.note:
             notes.setdefault(people.note, []).append(attribute)
-        lows = {method: e.at(method, attribute, level, statistic).low for method in e.methods}
+        lows = {method: e.find_agreement(method, attribute, level, statistic).low for method in e.methods}
         above = [method for method, low in lows.items() if low is not None and low > people.ceiling]
         if above:
             note = f"{', '.join(above)} above it, interval and all: take it for no bound (docs/benchmarks.md)"

@@ -18,8 +18,8 @@ from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, Unused
 from .._version import __version__
 from ..errors import InputError, SynthscoreError, Unasked
 from .costs import BUDGET, interrupted_line
-from .groups import PARAMETERS
 from .messages import BROKEN_PIPE, ERROR, INTERRUPTED, OK, STOPPED, USAGE, Messages, UsageError, as_usage, visible
+from .panels import ARGUMENTS, OPTIONS
 
 HELP = """
 Absolute quality scores for generated texts: a judge model compares each text with a ladder of synthetic references;
@@ -66,19 +66,25 @@ VERBS = {
 """In the order of the help, each with its line there. Each is a function of this name in a module of this name."""
 
 HELPS = {"--help", "-h"}
+EVERYTHING = "all"
+"""After --help: every option, not only those that are most used."""
 COMPLETE = "--install-completion"
 GROUPS = ("references", "store")
 """Verbs that have actions: an App of this name in a module of this name."""
 
 
 def build_app(argv: Sequence[str] | None = None) -> App:
-    """The command line, each verb loaded when it is called. argv : words of which the help for no verb loads none"""
-    listing = argv is not None and HELPS.issuperset(argv[:1])
+    """The command line, each verb loaded when it is called.
+
+    argv : its words. The help for no verb loads none; that for a verb shows all options where EVERYTHING is the last
+    """
+    words = list(argv or ())
+    listing = argv is not None and HELPS.issuperset(words[:1])
     formatter = None
-    if listing or HELPS.intersection(argv or ()):
+    if listing or HELPS.intersection(words):
         from .help import Flowing
 
-        formatter = Flowing()
+        formatter = Flowing(everything=listing or words[-1:] == [EVERYTHING])
     app = App(
         name="synthscore",
         help=HELP,
@@ -87,7 +93,8 @@ def build_app(argv: Sequence[str] | None = None) -> App:
         help_formatter=formatter,
         version=f"synthscore {__version__}",
         version_flags=["--version"],
-        group_parameters=PARAMETERS,
+        group_arguments=ARGUMENTS,
+        group_parameters=OPTIONS,
         default_parameter=Parameter(negative=(), show_default=lambda value: value if value else None),
     )
     app.register_install_completion_command(COMPLETE, add_to_startup=False, sort_key=len(VERBS))
@@ -107,7 +114,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     BUDGET.set(None)
     try:
         try:
-            verb, given, _ = build_app(argv).parse_args(argv, exit_on_error=False, print_error=False)
+            words = argv[:-1] if argv[-1:] == [EVERYTHING] and HELPS.intersection(argv[-2:]) else argv
+            verb, given, _ = build_app(argv).parse_args(words, exit_on_error=False, print_error=False)
             messages = given.arguments.get("messages", messages)
             _require_apart(given.arguments)
         except CycloptsError as error:
@@ -116,6 +124,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise as_usage(error) from error
         with messages.logged():
             code = verb(*given.args, **given.kwargs)
+        if HELPS.intersection(words[1:]) and words is argv:
+            print(f"All options: {' '.join(['synthscore', *words])} {EVERYTHING}")
         sys.stdout.flush()
         return code if isinstance(code, int) else OK if {*argv} & {*HELPS, "--version", COMPLETE} else USAGE
     except BrokenPipeError:

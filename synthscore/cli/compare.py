@@ -12,6 +12,7 @@ from ..ranking import ComparisonSets, Selection
 from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, counted, reasons, usage
 from .options import (
     Answering,
+    AnyTask,
     Attributes,
     DryRun,
     Input,
@@ -31,7 +32,7 @@ from .options import (
 class ComparingOptions(Answering):
     """What a judge is asked about candidates."""
 
-    task: str | None = None
+    task: AnyTask = None
     "task, or folder with a task.toml"
     attribute: Attributes = None
     "what texts are compared on; may be repeated"

@@ -16,9 +16,9 @@ from ..errors import EngineError
 from ..judging.asking import Pair, ProtocolName, Verdicts, ask, labels_of, prompt_of
 from ..judging.templates import Templates
 from ..types import Context
-from .groups import FIRST
 from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, counted, table
-from .options import Answering, DryRun, JudgeOptions, Output, Positive
+from .options import Answering, AnyTask, DryRun, JudgeOptions, Output, Positive
+from .panels import FIRST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +44,7 @@ BAD = (
 
 def doctor(
     *,
-    task: str | None = None,
+    task: AnyTask = None,
     attribute: Annotated[str | None, Parameter(name=["--attribute", "-a"], group=FIRST)] = None,
     protocol: ProtocolName = "compare",
     ladders: str | None = None,

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from .groups import FIRST
 from .labels import LabelOptions
 from .messages import INCOMPLETE, OK, Messages, UsageError, table
 from .options import FileIn, Input, RowsOut
+from .panels import FIRST
 
 if TYPE_CHECKING:
     from ..estimating import Estimates
-    from ..estimating.prediction_powered import Figure
+    from ..estimating.prediction_powered import IntervalEstimate
 
 
 def estimate(
@@ -100,7 +100,7 @@ def _table(found: Estimates, what: str) -> str:
     return table(rows, (what, interval, "labels alone", "scores alone", "lambda", "labels", "texts"))
 
 
-def _shown(figure: Figure) -> str:
+def _shown(figure: IntervalEstimate) -> str:
     if figure.low != figure.low:
         return "-" if figure.value != figure.value else f"{figure.value:.2f}"
     return f"{figure.value:.2f} [{figure.low:.2f}, {figure.high:.2f}]"

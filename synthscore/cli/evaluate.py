@@ -13,10 +13,23 @@ from cyclopts import Parameter
 
 from ..errors import InputError
 from ..judging.asking import Asking
-from .groups import FIRST
 from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, Watched
 from .messages import table as as_table
-from .options import JUDGE, Attributes, DryRun, FileIn, Input, Limit, Opening, Output, name_judges, warn_of_nano
+from .options import (
+    JUDGE,
+    AnyTask,
+    Attributes,
+    DryRun,
+    FileIn,
+    Input,
+    LaddersIn,
+    Limit,
+    Opening,
+    Output,
+    name_judges,
+    warn_of_nano,
+)
+from .panels import FIRST
 
 if TYPE_CHECKING:
     from ..evaluation import Evaluation, Settings
@@ -51,12 +64,16 @@ class PeopleOptions:
 
         if self.benchmark:
             return load_benchmark(self.benchmark, self.data or "")
+        fields = {name: column for name, column in reading.fields.items() if name != "score"}
+        attribute = None
+        if self.attribute and len(self.attribute) == 1:
+            attribute = self.attribute[0]
         return Ratings.load(
             self.human or "",
             encoding=reading.encoding,
-            fields={name: column for name, column in reading.fields.items() if name != "score"},
+            fields=fields,
             task=task or "",
-            attribute=self.attribute[0] if self.attribute and len(self.attribute) == 1 else None,
+            attribute=attribute,
         )
 
     def join(self, ratings: Ratings, scores: str, reading: Input, attributes: Sequence[str]) -> Joined:
@@ -64,23 +81,23 @@ class PeopleOptions:
         from ..evaluation.join import join
 
         columns = reading.fields
-        if self.human:  # the other columns that are named are those of the ratings
+        if self.human:  # The other columns that were named belong to the ratings.
             columns = {field: column for field, column in columns.items() if field == "score"}
         only = attributes[0] if len(attributes) == 1 else None
         return join(ratings, scores, encoding=reading.encoding, fields=columns, attribute=only)
 
 
-@Parameter(name="*")
+@Parameter(name="*", group="methods")
 @dataclass(frozen=True, kw_only=True)
 class EvaluatedMethods:
     """The methods that are run, and what they may ask for."""
 
-    task: str | None = None
+    task: AnyTask = None
     "of the texts of --human, to run methods that ask a judge"
-    names: Annotated[str | None, Parameter(name="--methods")] = None
+    names: Annotated[str | None, Parameter(name="--methods", group=FIRST)] = None
     """names, with commas between and options as NAME:OPTION=VALUE; see --list and docs/baselines.md (default
     without SCORES: length,overlap,copied-span,type-token-ratio, and with --references ladder)"""
-    references: Annotated[str | None, Parameter(group=FIRST)] = None
+    references: LaddersIn = None
     "the ladders, folder or hub id"
     revision: str | None = None
     "commit, tag or branch of a hub dataset"
@@ -109,11 +126,12 @@ class EvaluatedMethods:
         ladders = None
         if self.references:
             ladders = References.load(self.references, revision=self.revision)
-            ladders = ladders if self.ladder is None else ladders.share(self.ladder)
+            if self.ladder is not None:
+                ladders = ladders.share(self.ladder)
         return Tools(references=ladders, asking=Asking(prompts=self.prompts))
 
 
-@Parameter(name="*")
+@Parameter(name="*", group="figures")
 @dataclass(frozen=True, kw_only=True)
 class FigureOptions:
     """The figures that are computed."""
@@ -285,7 +303,7 @@ def _refuse_contradictions(
     methods: EvaluatedMethods,
     model: Sequence[str] | None,
 ) -> None:
-    """raises : UsageError for the first of what makes no sense together"""
+    """raises : UsageError for the first options that contradict each other"""
     from ..evaluation.methods import uses
 
     asking = [spec for spec in specs if "judge" in uses(spec)]
@@ -328,10 +346,10 @@ def _announce_questions(
     *,
     dry_run: bool,
 ) -> None:
-    """Each judge learns how many questions are to come, and says so where they are many. Nothing is asked.
+    """Announce how many questions each judge will be asked. Nothing is asked yet.
 
-    A sample of the questions about one attribute will do, for all attributes are asked about alike. A dry run has a
-    plan of its own, and looks at all.
+    The questions about one attribute are counted for all, since every attribute has as many. A dry run, which also
+    plans the costs, counts all.
     """
     from ..evaluation.judges import ask_nothing
     from ..store.engine import QuestionCounter

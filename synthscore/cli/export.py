@@ -6,7 +6,7 @@ import json
 
 from ..integrations import Labels
 from .messages import OK, Messages, counted
-from .options import Input, Output, Positive, RowsIn, Seed
+from .options import Input, LaddersIn, Output, Positive, RowsIn, Seed
 
 
 def export(
@@ -17,7 +17,7 @@ def export(
     output: Output = "-",
     sample: Positive | None = None,
     seed: Seed = 0,
-    references: str | None = None,
+    references: LaddersIn = None,
     input: Input = Input(),
     messages: Messages = Messages(),
 ) -> int:

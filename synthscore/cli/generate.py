@@ -17,7 +17,6 @@ from ..engine import Sampling
 from ..errors import InputError
 from ..signature import Signature
 from ..types import Ladder, Task
-from .groups import FIRST
 from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, counted, reasons
 from .options import (
     Count,
@@ -32,6 +31,7 @@ from .options import (
     RowsIn,
     given,
 )
+from .panels import FIRST
 
 if TYPE_CHECKING:
     from ..ladders.references import References
@@ -77,7 +77,7 @@ def generate(
     /,
     *,
     output: Output,
-    task: str,
+    task: Annotated[str, Parameter(group=FIRST)],
     attribute: Annotated[list[str], Parameter(name=["--attribute", "-a"], group=FIRST)],
     limit: Limit = None,
     shard: OneShard = None,

@@ -1,4 +1,7 @@
-"""Help that fits the terminal: paragraphs flow to its width, and examples stay commands that can be copied."""
+"""Help that fits the terminal: paragraphs flow to its width, and examples stay commands that can be copied.
+
+A verb's help shows what is most used and what only this verb has; `--help all` shows every option.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,20 @@ from typing import Any
 from cyclopts.help import DefaultFormatter
 from rich.text import Text
 
+from .panels import ORDER, SHORT
+
 
 class Flowing(DefaultFormatter):
-    """Shows a verb's docstring so, and its options as cyclopts does."""
+    """Shows a verb's docstring so, and its options as cyclopts does. everything : in all panels, not those of SHORT"""
+
+    def __init__(self, *, everything: bool = True) -> None:
+        super().__init__()
+        self.everything = everything
 
     def __call__(self, console: Any, options: Any, panel: Any) -> None:
+        if not self.everything and panel.title not in SHORT:
+            return
+        panel.entries.sort(key=_place)
         for entry in panel.entries:
             if isinstance(text := getattr(entry.description, "primary_renderable", None), Text):
                 entry.description.primary_renderable = Text(" ".join(text.plain.split()))
@@ -23,6 +35,11 @@ class Flowing(DefaultFormatter):
         text = getattr(description, "primary_renderable", "")
         console.print(flowing(str(text), console.width), markup=False, highlight=False, soft_wrap=True)
         console.print()
+
+
+def _place(entry: Any) -> int:
+    names = [name for name in entry.positive_names if name in ORDER]
+    return ORDER.index(names[0]) if names else len(ORDER)
 
 
 def flowing(text: str, width: int) -> str:

@@ -16,8 +16,8 @@ from ..io.formats import list_formats
 from ..io.shards import Shard
 from ..judging.asking import Asking, ProtocolName
 from .costs import command_budget
-from .groups import FIRST
 from .messages import Messages, UsageError, Watched, held_stdout
+from .panels import FIRST
 
 if TYPE_CHECKING:
     from ..engine import Engine, Progress
@@ -87,7 +87,8 @@ RowsIn = Annotated[FileIn, Parameter(help=_FILES)]
 """Rows that are read; FileIn: of a kind that the verb describes."""
 
 RowsOut = Annotated[
-    str, Parameter(name=["--output", "-o"], validator=_rows_file, allow_leading_hyphen=True, help=_FILE)
+    str,
+    Parameter(name=["--output", "-o"], group=FIRST, validator=_rows_file, allow_leading_hyphen=True, help=_FILE),
 ]
 MoreRows = Annotated[str | None, Parameter(validator=_rows_file, allow_leading_hyphen=True)]
 """A file that rows are written to, checked before anything is asked."""
@@ -95,7 +96,9 @@ MoreRows = Annotated[str | None, Parameter(validator=_rows_file, allow_leading_h
 FileOut = Annotated[str, Parameter(validator=_no_option)]
 """A file that is written."""
 
-Output = Annotated[str, Parameter(name=["--output", "-o"], validator=_no_option, allow_leading_hyphen=True)]
+Output = Annotated[
+    str, Parameter(name=["--output", "-o"], group=FIRST, validator=_no_option, allow_leading_hyphen=True)
+]
 """A file, or a folder."""
 
 DryRun = Annotated[bool, Parameter(help="say how many questions would be asked, of how many tokens, and stop")]
@@ -130,8 +133,16 @@ Revision = Annotated[str | None, Parameter(help="commit, tag or branch of a hub 
 OneAttribute = Annotated[
     str | None, Parameter(name=["--attribute", "-a"], group=FIRST, help="only this one (default: all)")
 ]
-OneTask = Annotated[str | None, Parameter(help="only this one; a folder with a task.toml for a task of your own")]
+OneTask = Annotated[
+    str | None, Parameter(group=FIRST, help="only this one; a folder with a task.toml for a task of your own")
+]
 """Which ladders."""
+
+AnyTask = Annotated[str | None, Parameter(group=FIRST)]
+"""A task by name, or by a folder with a task.toml."""
+
+LaddersIn = Annotated[str | None, Parameter(group=FIRST)]
+"""Ladders that are read, of a folder or a hub dataset."""
 
 Attributes = Annotated[list[str] | None, Parameter(name=["--attribute", "-a"], group=FIRST)]
 """Attributes by name; the option may be repeated."""
@@ -144,7 +155,7 @@ Share = Annotated[float, Parameter(validator=Number(gte=0, lte=1))]
 class AskingOptions(Asking):
     """Asking, as options."""
 
-    both_orders: Annotated[bool | None, Parameter(negative="--one-order")] = None
+    both_orders: Annotated[bool | None, Parameter(negative="--one-order", group=FIRST)] = None
     """ask about every pair in both orders, and take their mean: twice the questions, no position bias (default: in one
     order; of a judge that answers in words in both)"""
 
@@ -165,7 +176,7 @@ class Input:
 
     encoding: str = "utf-8"
     "of text files"
-    field: list[str] | None = None
+    field: Annotated[list[str] | None, Parameter(group=FIRST)] = None
     "NAME=COLUMN: which column holds a field of ours, such as text=summary; may be repeated"
 
     def __post_init__(self) -> None:
@@ -191,12 +202,12 @@ class Input:
 class On:
     """The ladders that texts are scored on."""
 
-    references: Annotated[str | None, Parameter(group=FIRST)] = None
+    references: LaddersIn = None
     "folder or hub id of the ladders, as `synthscore generate` or `synthscore references import` wrote them"
     revision: Revision = None
     ladder: str | None = None
     "id of a context whose ladder all texts are compared with, whatever their contexts (docs/shared_ladder.md)"
-    task: str | None = None
+    task: AnyTask = None
     "task, or folder with a task.toml (default: that of each row's ladder)"
     attribute: Attributes = None
     "may be repeated (default: all that the references hold, and filter wants one)"

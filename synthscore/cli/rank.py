@@ -95,35 +95,27 @@ def rank(
     with usage():
         options = {name: None if value == "none" else value for name, value in given_options(given).items()}
         method_of(chosen).check(options, debias=debias, stderr=stderr)
+    _refuse_contradictions(candidates, comparisons, by, judging, judge)
     if comparisons is not None:
-        if judging != ComparingOptions(attribute=judging.attribute) or candidates is not None or judge != Judges():
-            raise UsageError(
-                "--comparisons asks no judge. Leave out the candidates, and the options of judge and model"
-            )
-        sets, lines = load(comparisons, by, input, messages)
-    elif judging.shard:
-        raise UsageError(
-            "--shard shares out what a judge is asked, and an order is signed with all comparisons. Take synthscore "
-            "compare --shard i/n for each shard, join the rows with cat, and take synthscore rank --comparisons"
-        )
-    elif candidates is None:
-        raise UsageError("there is nothing to rank. Name a file of candidates, or one with --comparisons")
-    elif by:
-        raise UsageError("--by is for --comparisons: of candidates, each context and attribute is ranked by itself")
+        sets, lines = load_comparisons(comparisons, by, input, messages)
     else:
-        judging = replace(judging, protocol=judging.protocol or ("compare" if chosen == "bt-ties" else "choose"))
+        assert candidates is not None
+        if not judging.protocol:
+            judging = replace(judging, protocol="compare" if chosen == "bt-ties" else "choose")
         sets, lines = judging.ask(candidates, judge, seed, input, messages)
         if judging.dry_run:
             print(*lines, sep="\n")
             return OK
-    chosen = chosen if method else default_method(sets)
-    rank_all = rank_jury if len(sets.judges) > 1 and JUDGE not in (by or ()) else rank_sets
+    if not method:
+        chosen = default_method(sets)
+    is_jury = len(sets.judges) > 1 and JUDGE not in (by or ())
+    rank_all = rank_jury if is_jury else rank_sets
     rankings = rank_all(sets, chosen, debias=debias, stderr=stderr, seed=seed, **options)
     rows = list(rankings.to_rows())
     write_rows(rows, output)
-    lines += [*about_bias(rankings), *summary(rankings, chosen), *jury_lines(rankings.juries)]
+    lines += [*describe_bias(rankings), *summarise(rankings, chosen), *jury_lines(rankings.juries)]
     messages.note(*lines, signature=str(rankings.signature))
-    for line in unconverged(rankings, chosen):
+    for line in describe_unconverged(rankings, chosen):
         messages.warn(line)
     statuses = {row["status"] for row in rows}
     if statuses <= {"unscored"}:
@@ -132,13 +124,42 @@ def rank(
     return OK if statuses == {"ok"} and sets.complete else INCOMPLETE
 
 
-def load(
+def _refuse_contradictions(
+    candidates: str | None,
+    comparisons: str | None,
+    by: Sequence[str] | None,
+    judging: ComparingOptions,
+    judge: Judges,
+) -> None:
+    """raises : UsageError for the first options that contradict each other"""
+    if comparisons is not None:
+        asks = candidates is not None or judge != Judges()
+        if asks or judging != ComparingOptions(attribute=judging.attribute):
+            raise UsageError(
+                "--comparisons asks no judge. Leave out the candidates, and the options of judge and model"
+            )
+        return
+    if judging.shard:
+        raise UsageError(
+            "--shard shares out what a judge is asked, and an order is signed with all comparisons. Take synthscore "
+            "compare --shard i/n for each shard, join the rows with cat, and take synthscore rank --comparisons"
+        )
+    if candidates is None:
+        raise UsageError("there is nothing to rank. Name a file of candidates, or one with --comparisons")
+    if by:
+        raise UsageError("--by is for --comparisons: of candidates, each context and attribute is ranked by itself")
+
+
+def load_comparisons(
     comparisons: str, by: Sequence[str] | None, input: Input, messages: Messages
 ) -> tuple[ComparisonSets, list[str]]:
-    """The comparisons of a file; and in words, what it holds."""
+    """The comparisons of a file, and lines that say what it holds."""
+    columns = None
+    if by is not None:
+        columns = tuple(name for name in by if name != "none")
     sets = ComparisonSets.load(
         comparisons,
-        by=None if by is None else tuple(name for name in by if name != "none"),
+        by=columns,
         encoding=input.encoding,
         fields=input.fields,
     )
@@ -159,9 +180,10 @@ def load(
 # ------------------------------------------------------------------------------------------------- in words
 
 
-def about_bias(rankings: Rankings) -> Iterator[str]:
-    """What the judge makes of the order of two texts, and what was done about it."""
-    bias, shift = rankings.bias, rankings.shift
+def describe_bias(rankings: Rankings) -> Iterator[str]:
+    """The judge's position bias, and how it was taken out."""
+    bias = rankings.bias
+    shift = rankings.shift
     if bias is None:
         return
     first = bias.first_wins
@@ -181,45 +203,47 @@ def about_bias(rankings: Rankings) -> Iterator[str]:
         )
 
 
-def summary(rankings: Rankings, method: str) -> Iterator[str]:
-    """How the method fared: what it estimated, as a range over groups."""
-    good = [ranking for ranking in rankings.of.values() if not isinstance(ranking, str)]
+def summarise(rankings: Rankings, method: str) -> Iterator[str]:
+    """How many candidates were ranked, and what the method estimated, as a range over groups."""
+    good = [ranking for ranking in rankings.by_group.values() if not isinstance(ranking, str)]
     n_scored = sum(not math.isnan(score) for ranking in good for score in ranking.scores.tolist())
     n_all = sum(map(len, rankings.ids.values())) + len(rankings.left_out)
     line = f"{method}: {counted(n_scored, 'candidate')} of {spaced(n_all)} ranked"
     if good:
         n_converged = sum(ranking.converged for ranking in good)
-        yield f"{line}, {n_converged} of {counted(len(rankings.of), 'ranking')} converged"
+        yield f"{line}, {n_converged} of {counted(len(rankings.by_group), 'ranking')} converged"
         values: dict[str, list[Any]] = {}
         for ranking in good:
-            found = {**ranking.settings, "iterations": ranking.iterations, "log-likelihood": ranking.log_likelihood}
-            for name, value in found.items():
-                if value is not None and not (name == "log-likelihood" and math.isnan(value)):
+            estimates = {**ranking.settings, "iterations": ranking.iterations}
+            if not math.isnan(ranking.log_likelihood):
+                estimates["log-likelihood"] = ranking.log_likelihood
+            for name, value in estimates.items():
+                if value is not None:
                     values.setdefault(name, []).append(value)
-        yield "; ".join(f"{name} {_range(seen)}" for name, seen in values.items())
+        yield "; ".join(f"{name} {_range(numbers)}" for name, numbers in values.items())
     else:
         yield line
-    why = [ranking for ranking in rankings.of.values() if isinstance(ranking, str)]
-    why += [each.reason for each in rankings.left_out]
+    why = [ranking for ranking in rankings.by_group.values() if isinstance(ranking, str)]
+    why += [candidate.reason for candidate in rankings.left_out]
     if why:
         yield from ("unscored:", *reasons(why))
 
 
-def unconverged(rankings: Rankings, method: str) -> Iterator[str]:
+def describe_unconverged(rankings: Rankings, method: str) -> Iterator[str]:
     """One line, however many rankings did not converge."""
     by_group = {
         group: ranking
-        for group, ranking in rankings.of.items()
+        for group, ranking in rankings.by_group.items()
         if not isinstance(ranking, str) and not ranking.converged
     }
     if not by_group:
         return
     group, first = next(iter(by_group.items()))
     where = ""
-    if len(rankings.of) > 1:
-        where = f" in {len(by_group)} of {counted(len(rankings.of), 'ranking')}, {'/'.join(group)} the first"
-    left = f"{first.iterations} iterations leave a derivative of {first.gradient:.2g}"
-    yield f"{method} did not converge{where}: {left}. Such scores are not final"
+    if len(rankings.by_group) > 1:
+        where = f" in {len(by_group)} of {counted(len(rankings.by_group), 'ranking')}, {'/'.join(group)} the first"
+    derivative = f"{first.iterations} iterations leave a derivative of {first.gradient:.2g}"
+    yield f"{method} did not converge{where}: {derivative}. Such scores are not final"
 
 
 def _range(values: list[Any]) -> str:

@@ -6,9 +6,9 @@ import textwrap
 
 from cyclopts import App
 
-from .groups import PARAMETERS
 from .messages import OK, Messages, counted, table, visible
 from .options import OneAttribute, OneTask, Revision, Source
+from .panels import ARGUMENTS, OPTIONS
 from .references_check import check
 from .references_import import import_
 
@@ -22,7 +22,7 @@ For example:
   $ synthscore references check ladders/ --model nano
 """
 
-references = App(name="references", group_parameters=PARAMETERS, help=HELP, help_epilogue="")
+references = App(name="references", help=HELP, help_epilogue="", group_arguments=ARGUMENTS, group_parameters=OPTIONS)
 references.command(import_, name="import", help_epilogue="")
 references.command(check, help_epilogue="")
 

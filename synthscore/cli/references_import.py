@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..errors import InputError
 from .generate import changed_tasks, look_at, now_holds
 from .messages import INCOMPLETE, OK, Messages, counted, reasons
-from .options import Input, OneAttribute, Output, RowsIn
+from .options import AnyTask, Input, OneAttribute, Output, RowsIn
 
 
 def import_(
@@ -13,7 +13,7 @@ def import_(
     /,
     *,
     output: Output,
-    task: str | None = None,
+    task: AnyTask = None,
     attribute: OneAttribute = None,
     contexts: str | None = None,
     shared: bool = False,

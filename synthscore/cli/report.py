@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from .messages import INCOMPLETE, OK, Messages, UsageError, counted, reasons
-from .options import FileIn, Output
+from .options import FileIn, LaddersIn, Output
 
 
 def report(
@@ -18,7 +18,7 @@ def report(
     *,
     output: Output | None = None,
     targets: str | None = None,
-    references: str | None = None,
+    references: LaddersIn = None,
     human: str | None = None,
     min_score: float | None = None,
     context: str | None = None,

@@ -11,6 +11,7 @@ from cyclopts import App, Parameter
 from ..errors import StoreError
 from .messages import INCOMPLETE, OK, Messages, UsageError, counted, spaced, table
 from .options import Positive, RowsOut
+from .panels import ARGUMENTS, OPTIONS
 
 if TYPE_CHECKING:
     from ..store.file import Batch
@@ -31,7 +32,7 @@ Looks at the answers that are kept so that nothing is asked twice. Each action h
 
 File = Annotated[str | None, Parameter(name="--store", help="the store (default: the one in your cache)")]
 
-store = App(name="store", help=HELP, help_epilogue="")
+store = App(name="store", help=HELP, help_epilogue="", group_arguments=ARGUMENTS, group_parameters=OPTIONS)
 
 
 @store.command(help_epilogue="")

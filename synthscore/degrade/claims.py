@@ -148,11 +148,16 @@ def number_changed(text: str, rng: Generator, material: Material) -> str:
 def _other_number(old: str, rng: Generator) -> str:
     """One of as many digits; a year moves by 2 to 29 years."""
     if re.fullmatch(r"1\d\d\d|20[0-2]\d", old):
-        return str(int(old) + int(rng.integers(2, 30)) * (-1 if rng.random() < 0.7 or old > "1995" else 1))
+        years = int(rng.integers(2, 30))
+        if rng.random() < 0.7 or old > "1995":
+            years = -years
+        return str(int(old) + years)
     digits = [str(rng.integers(10)) if char.isdigit() and rng.random() < 0.5 else char for char in old]
     digits[0] = str((int(old[0]) + int(rng.integers(1, 9)) - 1) % 9 + 1)
     new = "".join(digits)
-    return str((int(old[0]) % 9) + 1) + new[1:] if new == old else new
+    if new != old:
+        return new
+    return str((int(old[0]) % 9) + 1) + new[1:]
 
 
 def _denial(words: Sequence[str], i: int) -> str:
@@ -204,18 +209,19 @@ def _ending(word: str) -> str:
 @edit
 def content_word_replaced(text: str, rng: Generator, material: Material) -> str:
     words = text.split()
-    own = content_words(text)
-    fitting = [i for i, w in enumerate(words) if len(bare(w)) > 4 and plain(bare(w)) and bare(w) in own]
+    content = content_words(text)
+    fitting = [i for i, w in enumerate(words) if len(bare(w)) > 4 and plain(bare(w)) and bare(w) in content]
     index = pick(rng, fitting) if fitting else -1
-    source = pick(rng, (material.context, *material.foreign))  # drawn even so: the next edit's chance depends on it
+    # Drawn even where nothing fits, so that what is drawn for the next edit stays the same.
+    source = pick(rng, (material.context, *material.foreign))
     require(fitting)
     old = bare(words[index])
-    options = sorted(
-        word
-        for word in set(content_words(source))
-        if len(word) > 4 and plain(word) and _ending(word) == _ending(old) and word[:4] != old[:4]
-        if word not in text and f" {word}" in source  # not a name in lower case
-    )
+    options = []
+    for word in sorted(set(content_words(source))):
+        like_old = len(word) > 4 and plain(word) and _ending(word) == _ending(old) and word[:4] != old[:4]
+        # A word that is not in the source after a space is a name in lower case.
+        if like_old and word not in text and f" {word}" in source:
+            options.append(word)
     words[index] = put(words[index], pick(rng, options))
     mend_articles(words, index)
     return join(words)
@@ -257,17 +263,17 @@ def dropped_triple(text: str, rng: Generator, material: Material) -> str:
 @edit
 def wrong_value(text: str, rng: Generator, material: Material) -> str:
     """A value (or the subject) becomes that of another fact."""
-    own = _triples(material.context)
-    values = sorted({value for _, _, value in own if find(text, value) >= 0})
+    triples = _triples(material.context)
+    values = sorted({value for _, _, value in triples if find(text, value) >= 0})
     value = pick(rng, values)
-    at = find(text, value)
+    start = find(text, value)
     foreign = {value for other in material.foreign for _, _, value in _triples(other)}
-    others = {other for other in foreign if find(material.context, other) < 0} | {subject for subject, _, _ in own}
+    others = {other for other in foreign if find(material.context, other) < 0} | {subject for subject, _, _ in triples}
     fitting = sorted(other for other in others if other.lower() != value.lower() and _look(other) == _look(value))
     other_number = NUMBER.search(value) and (not fitting or rng.random() < 0.5)
     new = (number_changed(value, rng, material) if other_number else pick(rng, fitting)) or value
     require(new != value)
-    return text[:at] + like(new, text) + text[at + len(value) :]
+    return text[:start] + like(new, text) + text[start + len(value) :]
 
 
 def _look(value: str) -> tuple[bool, bool]:
@@ -317,7 +323,10 @@ def _source_sentence(question: str, material: Material) -> str:
 def quoted_source(text: str, rng: Generator, material: Material) -> str:
     source = _source_sentence(text, material)
     require(not _has(text, _QUOTED))
-    return f'The passage says: "{source}" {text}' if rng.random() < 0.5 else f'{text} The passage says: "{source}"'
+    quote = f'The passage says: "{source}"'
+    if rng.random() < 0.5:
+        return f"{quote} {text}"
+    return f"{text} {quote}"
 
 
 @edit

@@ -80,8 +80,9 @@ def attributes() -> Mapping[str, frozenset[str]]:
 @cache
 def damages() -> Mapping[str, Damage]:
     """Name -> kind of damage, in an order that counts: seeds choose by it."""
-    return {
-        name: Damage(
+    kinds = {}
+    for name, row in _file()["damages"].items():
+        kinds[name] = Damage(
             name=name,
             lowers=_named(row["lowers"]),
             also=_named(row["also"]),
@@ -89,8 +90,7 @@ def damages() -> Mapping[str, Damage]:
             unit=row["unit"],
             apply=EDITS[name],
         )
-        for name, row in _file()["damages"].items()
-    }
+    return kinds
 
 
 @cache
@@ -174,7 +174,7 @@ def degrade(
 def at_severity(text: str, plan: Sequence[DamagedText], severity: float) -> tuple[str, tuple[str, ...]]:
     """As `degrade`, by a plan that was made before.
 
-    Of N severities that are evenly spaced over [0, 1], all texts differ where the plan has N - 1 edits or more.
+    The texts at N evenly spaced severities from 0 to 1 all differ if the plan has N - 1 edits or more.
     """
     if severity == 0:
         return text, ()

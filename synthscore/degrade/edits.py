@@ -1,5 +1,5 @@
-"""What edits are made of: the material that they draw on, their register, and the steps that they share; and the edits
-of wording. Those of what is claimed are in `claims`, of whole sentences and turns in `whole`.
+"""The material that edits draw on, their register, and the steps that they share; and the edits of wording. Edits of
+claims are in `claims`, those of whole sentences and turns in `whole`.
 
 An edit: text + rng + material -> a slightly worse text, or None where nothing fits. Which attributes it lowers, and by
 how much, stands in data/degrade/damages.toml, under its name.
@@ -54,9 +54,9 @@ def edit(function: Callable[[str, Generator, Material], str]) -> Edit:
     return made
 
 
-def require(found: object) -> None:
+def require(place: object) -> None:
     """raises : NoPlaceError"""
-    if not found:
+    if not place:
         raise NoPlaceError
 
 
@@ -313,8 +313,8 @@ def plain_words(text: str, rng: Generator, material: Material) -> str:
 
 @edit
 def dropped_clause(text: str, rng: Generator, material: Material) -> str:
-    found = [match.span() for clause in _CLAUSES for match in clause.finditer(text)]
-    start, end = pick(rng, found)
+    clauses = [match.span() for clause in _CLAUSES for match in clause.finditer(text)]
+    start, end = pick(rng, clauses)
     made = text[:start] + text[end:]
     require(made)
     return made

@@ -29,9 +29,12 @@ def word_list(name: str) -> tuple[str, ...]:
 
 @cache
 def word_map(name: str) -> Mapping[str, str]:
-    """A word -> what may stand in its place; of a table of both ways, either."""
-    found = _tables()
-    return found["maps"][name] if name in found["maps"] else both_ways(found["both_ways"][name])
+    """A word -> what may replace it; in a table of both ways, each word of a pair may replace the other."""
+    tables = _tables()
+    words: Mapping[str, str] | None = tables["maps"].get(name)
+    if words is not None:
+        return words
+    return both_ways(tables["both_ways"][name])
 
 
 def both_ways(pairs: Mapping[str, str]) -> dict[str, str]:
@@ -55,17 +58,17 @@ _SENTENCE_END = re.compile(r"(?:[.!?]+|\s[.!?]+)(?:\s?(?:''|[\"')\]]|-rrb-))*(?:
 def sentences(text: str) -> tuple[str, ...]:
     """The sentences of a text, without the space between them. A line break ends a sentence as well."""
     lower = text == text.lower()
-    found: list[str] = []
+    parts: list[str] = []
     for line in text.splitlines():
         start = 0
         for match in _SENTENCE_END.finditer(line):
             if match.end() >= len(line):
                 break
             if _ends_here(line[start : match.end()], line[match.end() :], lower):
-                found.append(line[start : match.end()].strip())
+                parts.append(line[start : match.end()].strip())
                 start = match.end()
-        found.append(line[start:].strip())
-    return tuple(sentence for sentence in found if sentence)
+        parts.append(line[start:].strip())
+    return tuple(sentence for sentence in parts if sentence)
 
 
 def _ends_here(before: str, after: str, lower: bool) -> bool:
@@ -155,14 +158,14 @@ def names(text: str, known: str = "") -> tuple[Name, ...]:
     words = text.split()
     if text == text.lower():
         return _lower_names(words, known) if known and known != known.lower() else ()
-    capital = [
-        word.lstrip("\"'`([")[:1].isupper()
-        and (bare(word) not in word_set("stopwords") or (i > 0 and core(word) == "May"))
-        for i, word in enumerate(words)
-    ]
+    capital = []
+    for i, word in enumerate(words):
+        has_capital = word.lstrip("\"'`([")[:1].isupper()
+        is_may = i > 0 and core(word) == "May"
+        capital.append(has_capital and (bare(word) not in word_set("stopwords") or is_may))
     common = {word for word in words if word.islower()}
     inside = {bare(word) for i, word in enumerate(words) if capital[i] and not starts_sentence(words, i)}
-    found = []
+    all_names = []
     i = 0
     while i < len(words):
         if not capital[i] or not bare(words[i]) or (words[i].isupper() and len(bare(words[i])) == 1):
@@ -183,9 +186,9 @@ def names(text: str, known: str = "") -> tuple[Name, ...]:
             else:
                 break
         if not starts_sentence(words, i) or end > i + 1 or bare(words[i]) in inside:
-            found.append(Name(i, end, _name_text(words[i:end]), _name_kind(words, i, end)))
+            all_names.append(Name(i, end, _name_text(words[i:end]), _name_kind(words, i, end)))
         i = end
-    return tuple(name for name in found if name.text)
+    return tuple(name for name in all_names if name.text)
 
 
 def _common(word: str, common: set[str]) -> bool:
@@ -195,19 +198,19 @@ def _common(word: str, common: set[str]) -> bool:
 
 def _lower_names(words: list[str], known: str) -> tuple[Name, ...]:
     spelled = {name.text.lower(): name for name in names(known)}
-    found: list[Name] = []
+    lower_names: list[Name] = []
     for i in range(len(words)):
         for size in (3, 2, 1):
             text = " ".join(words[i : i + size]).strip(".,;:!?\"'()")
-            if len(words) >= i + size and text in spelled and (not found or found[-1].end <= i):
-                found.append(Name(i, i + size, text, spelled[text].kind))
+            if len(words) >= i + size and text in spelled and (not lower_names or lower_names[-1].end <= i):
+                lower_names.append(Name(i, i + size, text, spelled[text].kind))
                 break
-    return tuple(found)
+    return tuple(lower_names)
 
 
 def _name_text(words: Sequence[str]) -> str:
     text = " ".join(words).strip(",;:!?\"'()[]`")
-    text = text[:-2] if text.endswith("'s") else text
+    text = text.removesuffix("'s")
     return text[:-1] if re.search(r"\w{3,}\.$", text) else text
 
 

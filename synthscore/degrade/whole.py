@@ -53,9 +53,9 @@ def _foreign_sentences(material: Material, rng: Generator) -> list[str]:
     """Those of the first foreign text, in a random order, that has any of a usual length."""
     for i in rng.permutation(len(material.foreign)):
         whole = [re.sub(r"^[AB]: ", "", sentence) for sentence in sentences(material.foreign[i])]
-        found = [part for part in whole if 4 <= len(part.split()) <= 32 and "|" not in part]
-        if found:
-            return found
+        usual = [part for part in whole if 4 <= len(part.split()) <= 32 and "|" not in part]
+        if usual:
+            return usual
     return []
 
 
@@ -79,10 +79,10 @@ def peripheral_sentences(text: str, rng: Generator, material: Material) -> str:
     require(parts and len(options) >= 4)
     options = sorted(options, key=lambda option: centrality(option, material.context))[: max(2, len(options) // 3)]
     shown = {like(option, text) for option in options}
-    own = [part for part in parts if part not in shown]
+    unlike = [part for part in parts if part not in shown]
     options = [option for option in options if like(option, text) not in parts]
-    require(own and options)
-    central = max(own, key=lambda part: centrality(part, material.context))
+    require(unlike and options)
+    central = max(unlike, key=lambda part: centrality(part, material.context))
     minor = about_as_long(rng, options, len(central.split()))
     require(centrality(minor, material.context) <= 0.8 * centrality(central, material.context))
     return place(parts, parts.index(central), like(minor, text), True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
@@ -10,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 import torch
+import transformers
 from transformers import (
     CONFIG_MAPPING,
     MODEL_MAPPING,
@@ -19,12 +22,12 @@ from transformers import (
     GenerationConfig,
     PreTrainedConfig,
 )
-from transformers.utils import cached_file
 from transformers.utils import logging as hf_logging
 
-from ..errors import EngineError, InputError, SynthscoreWarning
-from .source import EXPECTED, Source, opened_gguf
-from .tokens import fix_date
+from ..errors import EngineError, InputError, SynthscoreWarning, in_short
+from .adapters import Adapter
+from .source import Source, opened_gguf
+from .tokens import settle_template
 
 DType = Literal["auto", "float32", "bfloat16"]
 Backend = TypeVar("Backend", bound=str)
@@ -43,6 +46,7 @@ SMALL = 1_000_000_000
 @dataclass(frozen=True, slots=True, eq=False)
 class Loaded:
     """revision : the commit of a hub model, or a hash of a folder's or file's content
+    base : of an adapter, name@revision of the model that it was put into; "" for all others
     quantised : how the weights of a GGUF file are, "Q4_1"; "" for all others
     date : the one that its chat template prints; "" where it prints none
     """
@@ -51,6 +55,7 @@ class Loaded:
     tokenizer: Any
     name: str
     revision: str
+    base: str = ""
     quantised: str = ""
     date: str = ""
 
@@ -67,13 +72,13 @@ def load(
     date: str | None = None,
     unread: str = "",
 ) -> Loaded:
-    """A model from a folder, a GGUF file or the hub.
+    """A model from a folder, a GGUF file or the hub; an adapter with its base model.
 
     auto_class, kind : of transformers, and what it is in words
     dtype : "auto" is bfloat16 for a model that is stored in 16 bits or less, on hardware that computes with it; on a
         CPU only from a billion parameters on. Else float32
     device : "cuda" where there is one, else "cpu"; device_map spreads a model over devices instead
-    date : YYYY-MM-DD, for a chat template that prints today's (tokens.fix_date)
+    date : YYYY-MM-DD, for a chat template that prints today's (tokens.settle_template)
     unread : how the names of weights begin that may be missing, because nobody reads what they give
     raises : EngineError, when it cannot be loaded or is of another kind. warns : what a GGUF file is read as
     """
@@ -82,49 +87,61 @@ def load(
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:  # an unknown name, no such device, or a torch that is not for it
         raise EngineError(
-            f"cannot use the device {device!r}: {str(error).splitlines()[0]}. Name one that is here, such as cpu, or "
-            "leave it out",
+            f"cannot use the device {device!r}: {in_short(error, 100)}; name one that is here, such as cpu",
             device=device,
         ) from error
     source = where if isinstance(where, Source) else Source.of(where, revision)
-    place = str(source.place)
     show_progress = hf_logging.is_progress_bar_enabled()
     hf_logging.disable_progress_bar()
     try:
-        _refuse_adapter(source)
-        with opened_gguf(source) as quantised:
-            config = AutoConfig.from_pretrained(place, **source.arguments)
-            tokenizer = AutoTokenizer.from_pretrained(place, **source.arguments)
-            printed = fix_date(tokenizer, date)
-            if dtype == "auto":
-                on_gpu = device_map is not None or torch.device(device).type == "cuda"
+        adapter = Adapter.of(source)
+        base = adapter.base if adapter else source
+        with opened_gguf(base) as quantised:
+            config = _config(base)
+            tokenizer = _tokenizer(adapter.folder if adapter and adapter.has_tokenizer else base.place, base, config)
+            printed = settle_template(tokenizer, date)
+
+            def read(dtype: DType) -> tuple[Any, Mapping[str, Any]]:
+                found: tuple[Any, Mapping[str, Any]] = auto_class.from_pretrained(
+                    str(base.place),
+                    config=deepcopy(config),
+                    use_safetensors=True,
+                    dtype=getattr(torch, dtype),
+                    device_map=device_map,
+                    attn_implementation=None,  # as in _config; some kinds of models read a config of their own, too
+                    output_loading_info=True,
+                    **base.arguments,
+                )
+                return found
+
+            if dtype != "auto":
+                model, info = read(dtype)
+            else:
+                on_gpu = torch.cuda.is_available() if device_map is not None else torch.device(device).type == "cuda"
                 dtype = _suitable(config, quantised, on_gpu)
-            model, info = auto_class.from_pretrained(
-                place,
-                config=config,
-                use_safetensors=True,
-                dtype=getattr(torch, dtype),
-                device_map=device_map,
-                output_loading_info=True,
-                **source.arguments,
+                model, info = read(dtype)
+                if device_map is not None and (landed := _suitable(config, quantised, _on_gpu(model))) != dtype:
+                    dtype = landed  # its devices are known once it is there; weights of 16 bits cannot be cast back
+                    model, info = read(dtype)
+        _silence_bitsandbytes()
+        missing = sorted(key for key in info["missing_keys"] if not (unread and key.startswith(unread)))
+        if missing:
+            raise EngineError(
+                f"{source.name!r} lacks weights of {type(model).__name__} ({missing[0]!s:.60}), which would be random: "
+                f"take a checkpoint that was trained as {kind}",
+                model=source.name,
             )
+        if adapter:
+            model = adapter.put_into(model, merge=not quantisation(model))
+        revision = source.hash()
+        signed_base = f"{base.name}@{base.hash()}" if adapter else ""
     except (EngineError, InputError):
         raise
     except Exception as error:  # the libraries raise OSError, ValueError, KeyError, ImportError, RuntimeError, ...
-        raise EngineError(
-            f"cannot load model {place if source.gguf is None else str(source.gguf)!r} as {kind}: {error} {EXPECTED}",
-            model=source.name,
-        ) from error
+        raise _cannot("load {!r} as " + kind, source, error) from error
     finally:
         if show_progress:
             hf_logging.enable_progress_bar()
-    missing = sorted(key for key in info["missing_keys"] if not (unread and key.startswith(unread)))
-    if missing:
-        raise EngineError(
-            f"model {source.name!r} lacks weights of {type(model).__name__}: {missing[:3]}. "
-            f"They would be random. Take a checkpoint that was trained as {kind}",
-            model=source.name,
-        )
     if quantised:
         model.generation_config = GenerationConfig.from_model_config(model.config)  # not that of a file beside it
         n_bytes = sum(weights.nbytes for weights in model.parameters())
@@ -136,9 +153,51 @@ def load(
         )
     if device_map is None:
         model = model.to(device)
-    commit = getattr(model.config, "_commit_hash", None)
-    revision = commit[:12] if commit else source.hash()
-    return Loaded(model, tokenizer, source.name, revision, quantised=quantised, date=printed)
+    return Loaded(model, tokenizer, source.name, revision, base=signed_base, quantised=quantised, date=printed)
+
+
+def _config(source: Source) -> Any:
+    """raises : EngineError, where it names a kind that transformers does not know; whatever transformers does"""
+    if source.gguf is None:
+        named, _ = PreTrainedConfig.get_config_dict(str(source.place), **source.arguments)
+        kind = named.get("model_type")
+        if kind and kind not in CONFIG_MAPPING:
+            own = ", and code that comes with a model is not run" if named.get("auto_map") else ""
+            raise EngineError(
+                f"cannot load {source.name!r}: it is of the kind {kind!s:.40}, which transformers "
+                f"{transformers.__version__} does not know{own}; update that, or serve it (docs/servers.md)",
+                model=source.name,
+            )
+    config = AutoConfig.from_pretrained(str(source.place), **source.arguments)
+    # Whoever wrote it is not trusted, and a name in here can be that of code on the hub: the usual ones are taken.
+    config._attn_implementation = config._experts_implementation = None
+    return config
+
+
+def _tokenizer(place: str | Path, base: Source, config: Any) -> Any:
+    """With the chat template of the model's processor, where it has none itself. raises : what transformers does"""
+    tokenizer = AutoTokenizer.from_pretrained(str(place), config=config, **base.arguments)
+    if not tokenizer.chat_template and (file := base.file("chat_template.json")):
+        tokenizer.chat_template = json.loads(file.read_text("utf-8"))["chat_template"]
+    return tokenizer
+
+
+def _on_gpu(model: Any) -> bool:
+    """Whether any of its weights are there."""
+    return any(weights.device.type == "cuda" for weights in model.parameters())
+
+
+def _silence_bitsandbytes() -> None:
+    """It says with each product of 8-bit weights that it rounds to float16."""
+    logging.getLogger("bitsandbytes.autograd._functions").setLevel(logging.ERROR)
+
+
+def _cannot(what: str, source: Source, error: Exception) -> EngineError:
+    """In one sentence. what : with {!r} in the place of the model's name"""
+    name = source.gguf.name if source.gguf else source.name
+    said = str(error).replace(str(source.gguf or source.place), name).replace(str(source.place), name)
+    begin = f"cannot {what.format(name)}: "
+    return EngineError(begin + in_short(said or type(error).__name__, max(60, 200 - len(begin))), model=source.name)
 
 
 def _suitable(config: Any, quantised: str, on_gpu: bool) -> DType:
@@ -168,28 +227,20 @@ _DECISION_FILES = ("decision.json", "decision_config.json", "judge_config.json")
 def read_as(source: Source) -> str:
     """How the config says that a model is to be read: causal, encoder-decoder, isolated, decision or reward.
 
-    Causal also where the config names no kind that transformers knows, or there is none: `load` then says so. GGUF
-    files are of causal models.
-    raises : EngineError, when there is a config that cannot be read, or it cannot be reached
+    GGUF files are of causal models. An adapter is read as its base model is.
+    raises : EngineError, when there is no config that can be read, or it cannot be reached
     """
     if source.gguf is not None:
         return "causal"
-    place = str(source.place)
     try:
-        _refuse_adapter(source)
-        named, _ = PreTrainedConfig.get_config_dict(place, **source.arguments)
-        if named.get("model_type") not in CONFIG_MAPPING:
-            return "causal"
-        config = AutoConfig.from_pretrained(place, **source.arguments)
-        decides = any(_has_file(source, name) for name in _DECISION_FILES)
+        if adapter := Adapter.of(source):
+            return read_as(adapter.base)
+        config = _config(source)
+        decides = any(source.file(name) for name in _DECISION_FILES)
     except EngineError:
         raise
     except Exception as error:  # the libraries raise OSError, ValueError, TypeError, AttributeError, ...
-        raise EngineError(
-            f"cannot load model {place!r}: its config.json cannot be read: {error} {EXPECTED}. "
-            "Mend the file, or download the model again",
-            model=source.name,
-        ) from error
+        raise _cannot("read config.json of {!r}", source, error) from error
     if "paragraph_end" in (getattr(config, "synthscore", None) or {}):
         return "isolated"
     architectures = " ".join(config.architectures or ())
@@ -198,25 +249,6 @@ def read_as(source: Source) -> str:
     if "ForSequenceClassification" in architectures:
         return "reward"
     return "encoder-decoder" if getattr(config, "is_encoder_decoder", False) else "causal"
-
-
-def _has_file(source: Source, name: str) -> bool:
-    """Whether a folder, or a repository of the hub, has a file of this name."""
-    place = str(source.place)
-    return cached_file(place, name, revision=source.revision, _raise_exceptions_for_missing_entries=False) is not None
-
-
-def _refuse_adapter(source: Source) -> None:
-    """raises : EngineError, where adapter_config.json lies among a model's files. transformers adds the adapter to the
-    weights where peft is installed, and ignores it elsewhere: two judges under one signature."""
-    if _has_file(source, "adapter_config.json"):
-        raise EngineError(
-            f"cannot load {str(source.place)!r}: it holds an adapter (adapter_config.json), which is not read by every "
-            "installation. Merge it into its base model with peft, AutoPeftModelForCausalLM.from_pretrained(ADAPTER)"
-            ".merge_and_unload().save_pretrained(FOLDER), save the tokenizer there too, and name that folder; or, to "
-            "ask the base model, take the adapter's files away",
-            model=source.name,
-        )
 
 
 def dtype_name(model: Any) -> str:

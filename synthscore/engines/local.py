@@ -81,13 +81,14 @@ class LocalEngine:
         *,
         name: str,
         revision: str = "unknown",
+        base: str = "",
         quantised: str = "",
         date: str = "",
         max_tokens: int | None = None,
         backend: str = "auto",
         thinking: bool = False,
     ) -> None:
-        """name, revision, quantised, date : for the signature, as of loading.Loaded
+        """name, revision, base, quantised, date : for the signature, as of loading.Loaded
         max_tokens : tokens in one forward; bounds memory, whatever the number of prompts
         backend : how prompts are run; "auto" takes the first that the model gets right; a named one is taken, or
             EngineError
@@ -97,7 +98,7 @@ class LocalEngine:
         self.max_tokens = max_tokens or self.usual
         self.backend = self._prepare(tokenizer, backend)
         self.thinking = ThinkingTokenizer(tokenizer, self.prompts.max_length) if thinking else None
-        self.signature = self._sign(quantised, date)
+        self.signature = self._sign(base, quantised, date)
         description = f"run as {self.backend}, checked against the plain forward when it was loaded"
         self.capabilities = replace(self.can, reasons=thinking, tokenizer=self.prompts, description=description)
 
@@ -131,6 +132,7 @@ class LocalEngine:
             loaded.tokenizer,
             name=loaded.name,
             revision=loaded.revision,
+            base=loaded.base,
             quantised=loaded.quantised,
             date=loaded.date,
             max_tokens=max_tokens,
@@ -145,14 +147,14 @@ class LocalEngine:
             raise EngineError(f"{self.name}: backend is {backend!r}, expected {self.alone!r}, or auto", model=self.name)
         return self.alone
 
-    def _sign(self, quantised: str, date: str) -> Signature:
-        """Model, revision, how its weights were quantised, dtype, backend, rendered chat template and the
-        date that it prints, library versions.
+    def _sign(self, base: str, quantised: str, date: str) -> Signature:
+        """Model, revision, an adapter's base model, how its weights were quantised, dtype, backend, rendered chat
+        template and the date that it prints, library versions.
 
         max_tokens is part of it below float32, where what is run together shows in the second digit.
         """
         dtype = dtype_name(self.model)
-        parts = {"model": f"{self.name}@{self.revision}"}
+        parts = {"model": f"{self.name}@{self.revision}"} | ({"base": base} if base else {})
         if quantised:
             parts["gguf"] = quantised
         elif kept := quantisation(self.model):

@@ -28,10 +28,11 @@ from ..resources import cache_folder, hub_is_reachable, resource
 EMBEDDED = {"nano": resource("data/nano")}
 """Models that come with the package -> their folders."""
 
-EXPECTED = (
+_EXPECTED = (
     "Expected 'nano', a folder with config.json, weights (safetensors) and tokenizer, a GGUF file, or a hub id "
     "(organisation/model) that is reachable or already downloaded"
 )
+HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 _KINDS = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.jinja")  # files that the revision is of
 _LARGE = 1_000_000_000  # bytes of all files together, from which the hash is remembered
 _SETTLED_NS = 2_000_000_000  # a file changed less than this ago could change again and show the same times
@@ -61,11 +62,11 @@ class Source:
         if path.suffix == ".gguf" and path.is_file():
             return _in_file(path.resolve(), revision)
         close = get_close_matches(name.lower(), EMBEDDED, n=1, cutoff=0.75)
-        hub_id = re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", name) and path.suffix != ".gguf"
+        hub_id = HUB_ID.fullmatch(name) and path.suffix != ".gguf"
         if name in EMBEDDED or close or path.exists() or not hub_id:
             what = f"it is not at {path}; install synthscore again" if name in EMBEDDED else "it is no hub id either"
             guess = f"Did you mean {close[0]!r}? " if close and name not in EMBEDDED else ""
-            raise EngineError(f"there is no model folder or file {name!r}, and {what}. {guess}{EXPECTED}", model=name)
+            raise EngineError(f"there is no model folder or file {name!r}, and {what}. {guess}{_EXPECTED}", model=name)
         return cls(name, name, revision)
 
     @property
@@ -78,9 +79,29 @@ class Source:
             found["gguf_file"] = str(self.gguf)
         return found
 
+    def file(self, name: str) -> Path | None:
+        """One of the files beside the weights, fetched from the hub where need be; None, where there is none.
+
+        raises : OSError, where the hub does not know the model, or cannot be asked
+        """
+        if isinstance(self.place, Path):
+            return self.place / name if (self.place / name).is_file() else None
+        from transformers.utils import cached_file
+
+        place = cached_file(self.place, name, revision=self.revision, _raise_exceptions_for_missing_entries=False)
+        return None if place is None else Path(place)
+
     def hash(self) -> str:
-        """Of a folder or a file on this machine (revision_of)."""
-        return revision_of(self.gguf or Path(self.place))
+        """12 hex digits: of the commit of a model of the hub, or of the content of a folder or a file (revision_of).
+
+        raises : OSError
+        """
+        if isinstance(self.place, Path):
+            return revision_of(self.gguf or self.place)
+        file = self.file("config.json") or self.file("adapter_config.json")
+        if file is None:
+            raise OSError(f"{self.name} has no config.json")
+        return file.parent.name[:12]  # the hub's client keeps files in a folder that is named for the commit
 
 
 def load_tokenizer(name: str) -> Any:
@@ -113,9 +134,8 @@ def _in_folder(folder: Path, revision: str | None) -> Source:
     pickled = sorted(file.name for kind in _PICKLED for file in folder.glob(kind) if file.name != "training_args.bin")
     if pickled and not any(folder.glob("*.safetensors")):
         raise EngineError(
-            f"cannot load {folder}: its weights are pickled ({pickled[0]}), and such a file runs whatever code it "
-            "holds when it is read. Expected safetensors. If you trust it, convert it: with the class that its "
-            "config.json names, CLASS.from_pretrained(FOLDER, use_safetensors=False).save_pretrained(FOLDER)",
+            f"cannot load {folder.name!r}: its weights are pickled ({pickled[0]}), which runs what code it holds, "
+            "expected safetensors; if you trust it, convert it (docs/engines.md, Files)",
             model=folder.name,
         )
     _refuse_weights_elsewhere(folder)
@@ -129,9 +149,8 @@ def _refuse_weights_elsewhere(folder: Path) -> None:
         for name in _named_weights(path):
             if name in (".", "..") or re.search(r"[\\/:]", name):
                 raise EngineError(
-                    f"cannot load {folder}: {path.name} names the weights {name!r}, expected names of files in the "
-                    "folder itself, of which the model's revision is made. Put the files there and mend the name, or "
-                    "download the model again",
+                    f"cannot load {folder.name!r}: {path.name} names the weights {name!r:.40}, expected files in the "
+                    "folder itself; put them there, or download the model again",
                     model=folder.name,
                 )
 

@@ -1,10 +1,10 @@
 """Prompt -> token ids, labels -> token ids. Knows tokenizers and chat templates; knows no model.
 
 - The chat template is rendered around one user message, with the header of the answer (add_generation_prompt), with
-  thinking switched off where the template has such a switch, and on one fixed day (fix_date); then comes the prefill.
-  All of it is tokenised as one string, without adding special tokens: the template writes them. Without a chat template
-  the text stands for itself, the prefill follows directly, and the beginning-of-sequence token is added iff the
-  tokenizer adds one by default. Nothing is ever added at the end.
+  thinking switched off where the template has such a switch, and on one fixed day; then comes the prefill
+  (settle_template). All of it is tokenised as one string, without adding special tokens: the template writes them.
+  Without a chat template the text stands for itself, the prefill follows directly, and the beginning-of-sequence token
+  is added iff the tokenizer adds one by default. Nothing is ever added at the end.
 - The prompt's text and prefill are plain text. A string in them that is the name of a control token ("<|im_end|>",
   "</s>", "<think>") is cut inside that name and the pieces are tokenised one by one, so that the token does not arise;
   all other texts are tokenised exactly as the whole string is. What the template itself writes in plain text (Llama 2's
@@ -112,7 +112,7 @@ class PromptTokenizer:
 
     @property
     def template_hash(self) -> str:
-        """8 hex digits that change with the rendered chat template (a date in it included: fix_date), or "none"."""
+        """8 hex digits that change with the rendered chat template and the date in it, or "none"."""
         if not self.has_template:
             return "none"
         return hashlib.sha256(f"{self._head}\0{self._tail}\0{self._strips}".encode()).hexdigest()[:8]
@@ -401,8 +401,9 @@ def _control_ids(tokenizer: Any) -> set[int]:
     return control
 
 
-def fix_date(tokenizer: Any, date: str | None) -> str:
-    """Makes the chat template print one date, whatever day it is; gives that date, or "" where it prints none.
+def settle_template(tokenizer: Any, date: str | None) -> str:
+    """Makes the chat template take messages that are texts, where it shows lists of parts alone; and print one date,
+    whatever day it is. Gives that date, or "" where it prints none.
 
     Templates take today from strftime_now, and some another from date_string. The latter, which a template has a date
     of its own for where nobody gives one, is given with a named date alone.
@@ -413,6 +414,8 @@ def fix_date(tokenizer: Any, date: str | None) -> str:
     from transformers.utils import chat_template_utils
 
     plain = tokenizer.apply_chat_template
+    if tokenizer.chat_template and _shows_parts_alone(plain):
+        plain = _taking_texts(plain)
     try:
         day = datetime.strptime(date or USUAL_DATE, "%Y-%m-%d")
     except ValueError as error:
@@ -440,6 +443,32 @@ def fix_date(tokenizer: Any, date: str | None) -> str:
     if date and not prints:
         raise EngineError(f"the date {date} changes nothing: the model's chat template prints none. Leave it out")
     return day.strftime("%Y-%m-%d") if prints else ""
+
+
+def _shows_parts_alone(apply: Callable[..., Any]) -> bool:
+    """Whether a chat template leaves out a message that is a text, and shows one that is a list of parts."""
+    mark = "s" + secrets.token_hex(8)
+
+    def shows(content: Any) -> bool:
+        with suppress(Exception):  # templates raise whatever they like
+            turns = [{"role": "user", "content": content}]
+            return mark in str(apply(turns, tokenize=False, add_generation_prompt=True, **_NO_THINKING))
+        return False
+
+    return not shows(mark) and shows([{"type": "text", "text": mark}])
+
+
+def _taking_texts(apply: Callable[..., Any]) -> Callable[..., Any]:
+    """A way to apply a chat template that makes a list of one part of each text."""
+
+    def as_parts(turn: Mapping[str, Any]) -> Mapping[str, Any]:
+        text = turn["content"]
+        return {**turn, "content": [{"type": "text", "text": text}]} if isinstance(text, str) else turn
+
+    def apply_chat_template(conversation: Sequence[Mapping[str, Any]], *args: Any, **options: Any) -> Any:
+        return apply([as_parts(turn) for turn in conversation], *args, **options)
+
+    return apply_chat_template
 
 
 def _skeleton(tokenizer: Any, options: Mapping[str, Any]) -> tuple[str, str, tuple[bool, bool]]:

@@ -18,7 +18,7 @@ from ..io.write import plain
 from ..signature import Signature
 from ..thresholds.drawn import Drawn, require_like_scores
 from ..thresholds.labels import LabelledRows, counted, left_out_lines, read_good, require_line
-from .prediction_powered import Figure, Means, mean_labels, share_interval, t_interval
+from .prediction_powered import IntervalEstimate, Means, mean_labels, share_interval, t_interval
 
 WIDER = 1.02
 """Labels alone are taken where, with the scores, the interval would be longer by more than this factor."""
@@ -29,20 +29,20 @@ FEW_LABELS, FEW_CONTEXTS = 30, 20
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What texts are worth: mean rating or share that is good, of all, of a system, or of one minus another.
+    """The mean rating of texts, or the share that is good: of all texts, of a system, or of one system minus another.
 
-    value : labels, corrected by scores. labels_alone, scores_alone : beside it, what either says by itself; scores are
-        on a scale of their own
+    value : by labels and scores together
+    labels_alone, scores_alone : by either alone, for comparison; scores have a scale of their own
     weight : of the scores, lambda; NaN for a difference
     n_labels, n_contexts : labels, and contexts that have one; of a difference, of the system with fewer
-    note : why there is no interval, or what is to be known of it
+    note : why there is no interval, or a caveat about it
     """
 
     system: str
     minus: str
-    value: Figure
-    labels_alone: Figure
-    scores_alone: Figure
+    value: IntervalEstimate
+    labels_alone: IntervalEstimate
+    scores_alone: IntervalEstimate
     weight: float
     n_labels: int
     n_contexts: int
@@ -51,7 +51,9 @@ class Estimate:
 
     @property
     def name(self) -> str:
-        return f"{self.system} - {self.minus}" if self.minus else self.system or "all"
+        if self.minus:
+            return f"{self.system} - {self.minus}"
+        return self.system or "all"
 
     def to_row(self) -> dict[str, Any]:
         figures = {"": self.value, "labels_": self.labels_alone, "scores_": self.scores_alone}
@@ -110,8 +112,8 @@ def estimate(
 ) -> Estimates:
     """The mean rating of all texts, by the scores of all and people's ratings of a few, drawn at random.
 
-    Labels say what is right on average, scores what most texts have of it; where scores say nothing, labels alone
-    remain (prediction_powered.mean_labels). Errors know that texts of one context are alike.
+    The labels correct the mean of the scores, which know about all texts; where the scores do not help, labels alone
+    are used (prediction_powered.mean_labels). Errors allow for texts of one context being alike.
 
     scores, labels, attribute, encoding, fields : as for LabelledRows.load
     by : estimates of each system, and of their differences; a system is that of a column `system`, or of an id
@@ -142,12 +144,10 @@ def estimate(
     if min_score is not None:
         values = np.where(np.isnan(values), np.nan, values >= min_score)
     n_all_contexts = int(rows.contexts.max()) + 1
-    means = {
-        system: mean_labels(rows.labels[which], values[which], rows.contexts[which], n_all_contexts)
-        for system, which in groups.items()
-    }
+    means = {}
     made = []
     for system, which in groups.items():
+        means[system] = mean_labels(rows.labels[which], values[which], rows.contexts[which], n_all_contexts)
         counts = {"n_labels": int(rows.labelled[which].sum()), "n_texts": int(which.sum())}
         row, means[system] = make_estimate(system, "", means[system], counts, confidence, share=min_score is not None)
         made.append(row)
@@ -169,9 +169,9 @@ def estimate(
 def make_estimate(
     system: str, minus: str, means: Means, counts: Mapping[str, int], confidence: float, *, share: bool
 ) -> tuple[Estimate, Means]:
-    """The estimate, and the means that it is of: by labels alone where scores would only widen the interval."""
+    """The estimate, and the means that it is made from: labels alone where scores would only widen the interval."""
 
-    def interval(which: Literal["corrected", "labels_alone", "scores_alone"], variance_of: float) -> Figure:
+    def interval(which: Literal["corrected", "labels_alone", "scores_alone"], variance_of: float) -> IntervalEstimate:
         mean = getattr(means, which)
         if share:
             return share_interval(mean, confidence, variance_of * (1 - variance_of))
@@ -200,7 +200,7 @@ def make_estimate(
     return made, means
 
 
-def _note(n_labels: int, n_contexts: int, labels_alone: Figure, weight: float) -> str:
+def _note(n_labels: int, n_contexts: int, labels_alone: IntervalEstimate, weight: float) -> str:
     if n_contexts < 2:
         return f"no interval: labels are of {counted(n_contexts, 'context', 'contexts')}, expected 2 or more"
     if math.isnan(labels_alone.low):
@@ -214,13 +214,14 @@ def _note(n_labels: int, n_contexts: int, labels_alone: Figure, weight: float) -
 
 def _read_rating(row: Row) -> float | None:
     if not row.has("human") and row.has("label"):
-        seen = f"there is no 'human', but label is {shorten(row.values['label'])}: it says which texts are good"
-        raise row_error(row, "human", None, seen, "For the share of good texts say which scores are good (--min-score)")
+        problem = f"there is no 'human', but label is {shorten(row.values['label'])}: it says which texts are good"
+        remedy = "For the share of good texts say which scores are good (--min-score)"
+        raise row_error(row, "human", None, problem, remedy)
     return read_number(row, "human")
 
 
 def _groups(rows: LabelledRows, by: Literal["system"] | None) -> dict[str, np.ndarray]:
-    """Which texts are of each system; of none, all."""
+    """System -> which texts are of it; without `by`, "" -> all texts."""
     if by is None:
         return {"": np.ones(len(rows.scores), dtype=bool)}
     systems = np.array(rows.systems)

@@ -17,7 +17,7 @@ from ..types import FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class IntervalEstimate:
     """A number with its interval; NaN where there is none."""
 
     value: float = math.nan
@@ -32,7 +32,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """The mean label, by three ways; `weight` is that of the scores in the corrected one."""
+    """The mean label, estimated in three ways; `weight` is that of the scores in the corrected mean."""
 
     corrected: ClusteredMean
     labels_alone: ClusteredMean
@@ -40,12 +40,12 @@ class Means:
     weight: float
 
     def minus(self, other: Means) -> Means:
-        """The differences, in which what both have of a context cancels. They have no weight of their own: NaN."""
+        """The differences of two systems' means, in which effects of shared contexts cancel. Their weight is NaN."""
         return Means(
-            self.corrected.plus(other.corrected, -1.0),
-            self.labels_alone.plus(other.labels_alone, -1.0),
-            self.scores_alone.plus(other.scores_alone, -1.0),
-            math.nan,
+            corrected=self.corrected.plus(other.corrected, -1.0),
+            labels_alone=self.labels_alone.plus(other.labels_alone, -1.0),
+            scores_alone=self.scores_alone.plus(other.scores_alone, -1.0),
+            weight=math.nan,
         )
 
     def by_labels_alone(self) -> Means:
@@ -92,23 +92,28 @@ def tune_weight(labels: FloatArray, scores: FloatArray, scores_of_others: FloatA
     return min(max(covariance / ((1 + n / n_others) * variance), 0.0), 1.0) if variance else 0.0
 
 
-def t_interval(mean: ClusteredMean, confidence: float) -> Figure:
+def t_interval(mean: ClusteredMean, confidence: float) -> IntervalEstimate:
     """value +- t stderr, by Student's t with mean.freedom degrees. None where stderr is 0: labels that do not differ
     between contexts do not say how labels vary."""
     if not mean.stderr > 0:
-        return Figure(mean.value)
+        return IntervalEstimate(mean.value)
     reach = mean.t_quantile(confidence) * mean.stderr
-    return Figure(mean.value, mean.stderr, mean.value - reach, mean.value + reach)
+    return IntervalEstimate(
+        value=mean.value,
+        stderr=mean.stderr,
+        low=mean.value - reach,
+        high=mean.value + reach,
+    )
 
 
-def share_interval(mean: ClusteredMean, confidence: float, variance: float) -> Figure:
+def share_interval(mean: ClusteredMean, confidence: float, variance: float) -> IntervalEstimate:
     """The interval of a share: all p with
 
         (value - p)^2 <= t^2 p (1 - p) / n,     n = variance / stderr^2
 
-    where n is how many texts, each drawn by itself, would tell as much. value +- t stderr would be too short where few
-    texts are good, or few are not. Where none is, or every one, labels do not show how they vary, and n is how many
-    contexts there are: a context tells as much as one label, or more.
+    where n is the effective number of independent texts. value +- t stderr would be too short where few texts are good,
+    or few are bad. Where all labels are equal, they do not show how they vary, and n is the number of contexts, since a
+    context tells at least as much as one label.
 
     variance : of one label, p (1 - p) of the share by labels alone
     returns : no interval where the share is below 0 or above 1, as a corrected one can be, or where it is between them
@@ -120,8 +125,10 @@ def share_interval(mean: ClusteredMean, confidence: float, variance: float) -> F
     elif mean.value in (0, 1) and mean.stderr == 0:
         n = float(mean.n_contexts)
     else:
-        return Figure(mean.value)
+        return IntervalEstimate(mean.value)
     spread = mean.t_quantile(confidence) ** 2 / n
     good, bad = mean.value, 1 - mean.value
     reach = spread / 2 + math.sqrt(spread * good * bad + spread**2 / 4)
-    return Figure(mean.value, mean.stderr, good**2 / (good + reach), 1 - bad**2 / (bad + reach))
+    low = good**2 / (good + reach)
+    high = 1 - bad**2 / (bad + reach)
+    return IntervalEstimate(value=mean.value, stderr=mean.stderr, low=low, high=high)

@@ -4,7 +4,7 @@
 >>> from synthscore.evaluation import evaluate
 >>> methods = {name: method(name) for name in ("length", "g-eval")}
 >>> evaluation = evaluate(ratings, methods, Tools(judge), against="length")
->>> evaluation.at("g-eval", "coherence").value
+>>> evaluation.find_agreement("g-eval", "coherence").value
 """
 
 from .result import Evaluation, FigureKey, Mean, Settings

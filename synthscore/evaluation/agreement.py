@@ -24,8 +24,8 @@ Level = Literal["per_context", "pooled", "system"]
 LEVELS: tuple[Level, ...] = ("per_context", "pooled", "system")
 
 LEAST_TEXTS = 2
-_TOLERANCE = 1e-9  # of a rating, which may be a mean
-LEAST_SYSTEMS = 3  # two points correlate with 1 or -1, whatever they are
+_TOLERANCE = 1e-9  # of ratings, which may be means and have rounding errors
+LEAST_SYSTEMS = 3  # The correlation of two points is always 1 or -1.
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def agreement(
     confidence : of the interval
     raises : InputError for an infinite score or rating, columns of different length, an unknown name
     """
-    found = measure(
+    measured = measure(
         values,
         human,
         contexts,
@@ -122,7 +122,7 @@ def agreement(
         good_from=good_from,
         confidence=confidence,
     )
-    return found.agreement
+    return measured.agreement
 
 
 def difference(
@@ -137,7 +137,7 @@ def difference(
     good_from: float | None = None,
     confidence: float = LEVEL,
 ) -> Difference:
-    """Agreement of one method minus that of another, over the texts that both score; arguments as for agreement()."""
+    """Agreement of one method minus that of another, over the texts that both score. Arguments as for agreement()."""
     one = np.asarray(one, dtype=np.float64)
     other = np.asarray(other, dtype=np.float64)
     human = np.asarray(human, dtype=np.float64)
@@ -184,9 +184,9 @@ def measure(
     good_from: float | None = None,
     confidence: float = LEVEL,
 ) -> LeaveOneOut:
-    """What agreement() says, and its value with each context left out. Arguments and errors as there.
+    """The agreement, and its value with each context left out. Arguments and errors as for agreement().
 
-    of_equal_ratings : what a correlation counts where all ratings are equal (default: it is skipped)
+    of_equal_ratings : the value of a correlation where all ratings are equal (default: it is skipped)
     """
     check_names(level=[level], statistic=[statistic])
     if systems is None and level == "system":
@@ -195,9 +195,11 @@ def measure(
         raise InputError(f"level is {level!r}, expected 'pooled': good texts are told from others over all contexts")
     pairs = _pair(values, human, contexts, systems)
     if good_from is not None:
-        relate = partial(_tell_good, good_from=good_from)
-        why = "all ratings are equal" if np.isnan(good_from) else f"all ratings are {good_from:g} or more, or none is"
-        estimate = _over_all_contexts(pairs, relate, why, by_system=False)
+        relate = partial(_separate_good, good_from=good_from)
+        why_undefined = f"all ratings are {good_from:g} or more, or none is"
+        if np.isnan(good_from):
+            why_undefined = "all ratings are equal"
+        estimate = _over_all_contexts(pairs, relate, why_undefined, by_system=False)
     else:
         relate = partial(_correlate, statistic=statistic, of_equal_ratings=of_equal_ratings)
         if level == "per_context":
@@ -261,7 +263,8 @@ def _pair(
     check_lengths({"values": scores, "ratings": ratings, "contexts": contexts, "systems": systems})
     _check_finite("scores", scores)
     _check_finite("ratings", ratings)
-    scored, rated = ~np.isnan(scores), ~np.isnan(ratings)
+    scored = ~np.isnan(scores)
+    rated = ~np.isnan(ratings)
     both = scored & rated
     return _Pairs(
         values=scores[both],
@@ -306,10 +309,10 @@ class _Estimate:
 
 
 Relate = Callable[[FloatArray, FloatArray], tuple[float, bool]]
-"""Of scores and ratings the figure, NaN where it is undefined, and whether one side is constant."""
+"""From scores and ratings to the figure (NaN where it is undefined), and whether one side is constant."""
 
 
-def _tell_good(values: FloatArray, human: FloatArray, good_from: float) -> tuple[float, bool]:
+def _separate_good(values: FloatArray, human: FloatArray, good_from: float) -> tuple[float, bool]:
     return auc(values, human >= good_from - _TOLERANCE), bool(np.ptp(values) == 0)
 
 
@@ -338,35 +341,41 @@ def _mean_over_contexts(pairs: _Pairs, relate: Relate) -> _Estimate:
         r[context], constant[context] = relate(pairs.values[texts], pairs.human[texts])
     used = ~np.isnan(r)
     m = int(used.sum())
-    value, without = np.nan, np.full(pairs.n_contexts, np.nan)
+    value = np.nan
+    without = np.full(pairs.n_contexts, np.nan)
     if m > 0:
         value = float(r[used].mean())
     if m > 1:
-        without = (r[used].sum() - r) / (m - 1)  # NaN where r is
+        without = (r[used].sum() - r) / (m - 1)  # NaN where r is NaN.
+    n_too_few = int((sizes < LEAST_TEXTS).sum())
+    why_undefined = (
+        f"none of {len(sizes)} contexts can be used: {n_too_few} have fewer than two texts with both score and rating, "
+        f"and in {len(sizes) - n_too_few} all ratings are equal"
+    )
     return _Estimate(
         value=value,
         without=without,
         n=int(sizes[used].sum()),
         n_contexts=m,
         n_constant=int((constant & used).sum()),
-        why_undefined=(
-            f"none of {len(sizes)} contexts can be used: {(sizes < LEAST_TEXTS).sum()} have fewer than two texts with "
-            f"both score and rating, and in {(sizes >= LEAST_TEXTS).sum()} all ratings are equal"
-        ),
+        why_undefined=why_undefined,
     )
 
 
 def _over_all_contexts(pairs: _Pairs, relate: Relate, why_undefined: str, *, by_system: bool) -> _Estimate:
     """One figure over all texts, or over the means of systems; and over what remains without each context."""
     if by_system:
-        n, least = len(np.unique(pairs.system)), LEAST_SYSTEMS
+        n = len(np.unique(pairs.system))
+        least = LEAST_SYSTEMS
         why_too_few = f"{n} systems with texts that have both, expected {least} or more"
     else:
-        n, least = len(pairs.values), LEAST_TEXTS
+        n = len(pairs.values)
+        least = LEAST_TEXTS
         why_too_few = f"{n} texts with both score and rating, expected {least} or more"
 
     def correlate(texts: BoolArray) -> tuple[float, bool]:
-        values, human = pairs.values[texts], pairs.human[texts]
+        values = pairs.values[texts]
+        human = pairs.human[texts]
         if by_system:
             values = _means(values, pairs.system[texts])
             human = _means(human, pairs.system[texts])
@@ -391,10 +400,10 @@ def _over_all_contexts(pairs: _Pairs, relate: Relate, why_undefined: str, *, by_
 
 
 def _means(values: FloatArray, group: IntArray) -> FloatArray:
-    """The mean of each group that has members, in a unit that makes the largest one lie between 1 and 10.
+    """The mean of each group that has members, in a unit in which the largest mean lies between 1 and 10.
 
-    They are rounded to 12 digits behind the point, so that equal means are equal, in whatever order they were added up.
-    A unit changes no correlation.
+    Means are rounded to 12 decimals, so that rounding errors, which depend on the order of texts, do not tell equal
+    means apart. The unit changes no correlation.
 
     values, group : shape (n,)
     returns : shape (n_groups,)
@@ -409,7 +418,7 @@ def _means(values: FloatArray, group: IntArray) -> FloatArray:
 
 def even_split(human: npt.ArrayLike) -> float:
     """The rating that splits texts most evenly into those that reach it and those that do not; NaN where all ratings
-    are equal. It depends on ratings alone, so that it is the same for every method.
+    are equal. It is the same for every method, since it depends on ratings alone.
 
     human : shape (n,); NaN for an unrated text
     """

@@ -86,7 +86,8 @@ def spread(
 
     so that the interval is longer on the side where there is room, as correlations scatter. For a mean over contexts se
     is the usual standard error of a mean. At an end, or where se is 0 in the middle of the scale, the interval is the
-    value itself; elsewhere se = 0 says nothing, as the ranks of a few systems do not change without any one context.
+    value itself; elsewhere se = 0 gives no interval, since the ranks of a few systems may stay the same without any one
+    context.
 
     value : of all contexts, within `ends`
     without : shape (n_contexts,); the value with each context left out, NaN for a context that takes no part

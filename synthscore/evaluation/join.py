@@ -35,7 +35,7 @@ class Joined:
     errors: tuple[InputError, ...] = ()
 
     def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
-        """Those of these texts, all of which are among those that were joined: the scores as a method of evaluation."""
+        """The scores of these texts, all of which were joined, as a method of evaluation gives them."""
         ids = {text.id for text in ratings}
         column = self.scores[attribute]
         return Scores(tuple(score for score in column if score.id in ids), column.signature)

@@ -53,7 +53,7 @@ def reliability(
 ) -> Reliability:
     """How far the people who rated an attribute agree with each other.
 
-    The j-th rating of each text is correlated with the mean of the text's others, for each j; r is the mean over j.
+    The j-th rating of each text is correlated with the mean of its other ratings, for each j; r is the mean over j.
     With one person's reliability q, m others and k people (harmonic means over texts), and errors that are independent
     and of one size:
 
@@ -74,7 +74,9 @@ def reliability(
     """
     several = _rated_by_several(ratings, attribute)
     correlations = _one_against_others(several, level, statistic)
-    r, r_without, note = np.nan, np.empty(0), ""
+    r = np.nan
+    r_without = np.empty(0)
+    note = ""
     if not correlations:
         note = "in no context do two texts have different mean ratings and the ratings of two people"
     else:

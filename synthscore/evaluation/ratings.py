@@ -110,27 +110,29 @@ class Ratings:
         raises : InputError for a source without a single rating, a text that is rated twice on an attribute, or two
             texts of one id
         """
-        found = Found.of(read_rows(source, encoding=encoding, fields=fields), attribute)
+        rows = RatedRows.read(read_rows(source, encoding=encoding, fields=fields), attribute)
         path = str(source) if isinstance(source, str | os.PathLike) else ""
-        if not found.texts:
-            first = f", and the first row that has none says: {found.errors[0]}" if found.errors else ""
+        if not rows.texts:
+            first = f", and the first row that has none says: {rows.errors[0]}" if rows.errors else ""
             raise InputError(
                 f"{path or 'the source'} holds no ratings, expected rows with id, or context_id and system, and human"
                 f"{first}. Name columns with --field human.ATTRIBUTE=COLUMN"
             )
         named = path not in ("", "-")
-        texts = tuple(found.texts)
-        held = [
-            (t.id, t.context_id, t.system, t.text, sorted(t.human.items()), sorted(t.annotators.items())) for t in texts
-        ]
+        texts = tuple(rows.texts)
+        held = []
+        for text in texts:
+            human = sorted(text.human.items())
+            annotators = sorted(text.annotators.items())
+            held.append((text.id, text.context_id, text.system, text.text, human, annotators))
         return cls(
             name=Path(path).name.split(".")[0] if named else "ratings",
             texts=texts,
-            attributes=found.attributes,
-            contexts=found.contexts,
+            attributes=rows.attributes,
+            contexts=rows.contexts,
             task=task,
             source=f"{Path(path).name if named else 'rows'}@{text_hash(*map(repr, held))[:12]}",
-            left_out=(*found.broken, *found.unrated),
+            left_out=(*rows.broken, *rows.unrated),
         )
 
     def limited(self, limit: int | None) -> Ratings:
@@ -212,23 +214,22 @@ class MeanRating(NamedTuple):
 
 
 @dataclass(slots=True)
-class Found:
-    """What rows hold, in the order in which they come. errors : of rows that could not be used"""
+class RatedRows:
+    """The texts and ratings of rows, in their order. errors : of rows that could not be used"""
 
     contexts: dict[str, Context] = field(default_factory=dict)
     errors: list[InputError] = field(default_factory=list)
     n_rows: int = 0
-    _texts: dict[str, tuple[RatedText, int]] = field(default_factory=dict)  # and the first row of each
-    _rated: dict[str, dict[str, tuple[MeanRating, int]]] = field(
-        default_factory=dict
-    )  # attribute -> id -> and in which row
+    # With the number of the row: of each text the first one, of each rating (attribute -> id -> rating) its own.
+    _texts: dict[str, tuple[RatedText, int]] = field(default_factory=dict)
+    _rated: dict[str, dict[str, tuple[MeanRating, int]]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rows: Iterable[Row | InputError], attribute: str | None) -> Found:
+    def read(cls, rows: Iterable[Row | InputError], attribute: str | None) -> RatedRows:
         """raises : InputError for a text that is there twice"""
-        found = cls()
+        result = cls()
         for row in rows:
-            found.n_rows += 1
+            result.n_rows += 1
             try:
                 if isinstance(row, InputError):
                     raise row
@@ -247,12 +248,12 @@ class Found:
                 )
                 rated = _rated(row, attribute)
                 if row.has("context") and text.context_id:
-                    add_context(found.contexts, row)
+                    add_context(result.contexts, row)
             except InputError as error:
-                found.errors.append(error)
+                result.errors.append(error)
                 continue
-            found._add(row, text, rated)
-        return found
+            result._add(row, text, rated)
+        return result
 
     def _add(self, row: Row, text: RatedText, rated: Mapping[str, MeanRating]) -> None:
         known, first = self._texts.setdefault(text.id, (text, row.number))
@@ -260,30 +261,34 @@ class Found:
         if not same or (text.text and known.text and text.text != known.text):
             problem = f"text {text.id!r} has another text, context or system in row {first}"
             raise row_error(row, "id", text.id, problem, "Give each text an id of its own")
-        own = text.references if known.references is None else known.references
+        references = text.references if known.references is None else known.references
         written = known.text or text.text
         fault = "" if written else known.fault or text.fault
-        self._texts[text.id] = replace(known, text=written, fault=fault, references=own), first
-        for name, each in rated.items():
+        self._texts[text.id] = replace(known, text=written, fault=fault, references=references), first
+        for name, rating in rated.items():
             by_id = self._rated.setdefault(name, {})
-            if each.mean is not None and text.id in by_id:
+            if rating.mean is not None and text.id in by_id:
                 problem = f"text {text.id!r} is rated on {name} a second time, after row {by_id[text.id][1]}"
                 remedy = "Leave out one of them, or put the ratings of several people into a list"
                 raise row_error(row, "id", text.id, problem, remedy)
-            if each.mean is not None:
-                by_id[text.id] = each, row.number
+            if rating.mean is not None:
+                by_id[text.id] = rating, row.number
 
     @property
     def texts(self) -> list[RatedText]:
-        """Those that somebody rated."""
+        """The texts that somebody rated."""
         texts = []
         for text, _ in self._texts.values():
             rated = {name: by_id[text.id][0] for name, by_id in self._rated.items() if text.id in by_id}
-            human = {name: each.mean for name, each in rated.items() if each.mean is not None}
-            annotators = {name: each.single for name, each in rated.items() if each.single}
+            human = {name: rating.mean for name, rating in rated.items() if rating.mean is not None}
+            if not human:
+                continue
+            annotators = {name: rating.single for name, rating in rated.items() if rating.single}
             context = self.contexts.get(text.context_id)
-            own = None if context and text.references == context.references else text.references
-            texts += [replace(text, human=human, annotators=annotators, references=own)] if human else []
+            references = text.references
+            if context and references == context.references:
+                references = None
+            texts.append(replace(text, human=human, annotators=annotators, references=references))
         return texts
 
     @property
@@ -312,22 +317,26 @@ def _text(row: Row) -> tuple[str, str]:
         return "", ""
     value = row.values["text"]
     problem, remedy = text_fault(value)
-    return ("", f"{problem}. {remedy}") if problem else (value, "")
+    if problem:
+        return "", f"{problem}. {remedy}"
+    return value, ""
 
 
 def _rated(row: Row, attribute: str | None) -> dict[str, MeanRating]:
     """Attribute -> how the text was rated."""
     raw = _parsed(row.values.get("human_raw"))
-    raw = {} if is_missing(raw) else raw
+    if is_missing(raw):
+        raw = {}
     if not isinstance(raw, Mapping):
         problem = f"human_raw is {shorten(raw)}, expected attribute -> ratings"
         raise row_error(row, "human_raw", raw, problem, "Write it as an object, or leave it out")
     values = _by_attribute(row, attribute, bool(raw))
-    if values:  # groups of people, such as experts and a crowd: what `human` says is the rating that counts
+    if values:  # The rating in `human` counts, and not those of groups of people, such as experts and a crowd.
         raw = {name: single for name, single in raw.items() if not isinstance(single, Mapping)}
     rated = {name: _ratings(row, name, value) for name, value in values.items()}
     for name, value in raw.items():
-        mean, single = rated.get(name, MeanRating(None)).mean, _ratings(row, name, value)
+        mean = rated.get(name, MeanRating(None)).mean
+        single = _ratings(row, name, value)
         if mean is not None and single.mean is not None and abs(mean - single.mean) > _TOLERANCE:
             problem = f"{name} is {mean:g}, but the mean of {list(single.single)} is {single.mean:g}"
             raise row_error(row, "human_raw", value, problem, "Mend whichever is wrong, or leave out one")

@@ -1,4 +1,4 @@
-"""What an evaluation found: how far each method agrees with people. Nouns, their JSON, and the folder of a run."""
+"""The result of an evaluation: how far each method agrees with people. Nouns, their JSON, and the folder of a run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ AUC = "auc"
 
 
 class FigureKey(NamedTuple):
-    """Which figure: the agreement of which method, on which attribute, at which level, by which statistic, or AUC."""
+    """Names a figure: the agreement of a method, on an attribute, at a level, by a statistic or AUC."""
 
     method: str
     attribute: str
@@ -67,7 +67,8 @@ class Settings:
         return list(product(self.levels, self.statistics))
 
     def good_from_of(self, human: FloatArray) -> float | None:
-        """Of an attribute's ratings, the least of a good text; None where there is none, or AUC is not computed."""
+        """The least rating of a good text, for an attribute with these ratings; None where there is none, or AUC is not
+        computed."""
         if "pooled" not in self.levels:
             return None
         chosen = even_split(human) if self.good_from is None else self.good_from
@@ -119,7 +120,9 @@ class Evaluation:
     def attributes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(attribute for _, attribute in self.scores))
 
-    def at(self, method: str, attribute: str, level: str = "per_context", statistic: str = "spearman") -> Agreement:
+    def find_agreement(
+        self, method: str, attribute: str, level: str = "per_context", statistic: str = "spearman"
+    ) -> Agreement:
         return self.agreements[FigureKey(method, attribute, level, statistic)]
 
     # --------------------------------------------------------------------------------------------- the folder
@@ -239,7 +242,7 @@ def _nested_json(figures: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _leaves(nested: Mapping[str, Any], depth: int) -> Iterator[tuple[Any, Any]]:
-    """What _nested_json was made of: keys of `depth` parts, and the fields of figures."""
+    """The inverse of _nested_json: keys of `depth` parts, each with the fields of its figure."""
     for name, inner in nested.items():
         if depth == 1:
             yield (name,), inner

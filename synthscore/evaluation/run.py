@@ -1,4 +1,4 @@
-"""Ratings + methods -> an Evaluation: what each method says of each text, and how far it agrees with people."""
+"""Ratings + methods -> an Evaluation: the scores of each method, and how far they agree with people."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..errors import InputError, LabelError, LadderError, TaskError, TemplateErr
 from ..io.scores import Scores
 from ..scoring.method import MethodError, Tools
 from ..signature import Signature
-from .agreement import Agreement, Difference, LeaveOneOut, difference, measure
+from .agreement import Agreement, Difference, LeaveOneOut, Level, difference, measure
 from .intervals import holm, mean_without, spread
 from .methods.base import SetMethod
 from .people import Reliability, reliability
@@ -35,13 +35,13 @@ def evaluate(
     progress: Callable[[str, str], None] | None = None,
     **how: Any,
 ) -> Evaluation:
-    """What methods say of rated texts, and how far that agrees with people.
+    """Score rated texts by each method, and measure how far the scores agree with people.
 
-    methods : name -> method (synthscore.evaluation.methods.method makes one from its name); scores that are there
-        already are one, too (synthscore.evaluation.join)
+    methods : name -> method (synthscore.evaluation.methods.method makes one from its name); a column of scores from a
+        file is a method, too (synthscore.evaluation.join)
     tools : what the methods may ask for (default: nothing)
     attributes : of the ratings (default: all)
-    left_out : lines, beside those of the ratings
+    left_out : lines about what was left out, added to those of the ratings
     settings : which figures; or, as keywords, any of levels, statistics, against
     progress : called with a method and an attribute before its scores are made
     raises : InputError for an attribute that the ratings do not have; MethodError where `against` is no method
@@ -55,12 +55,12 @@ def evaluate(
     for name, attribute in product(methods, attributes):
         if progress:
             progress(name, attribute)
-        scores[name, attribute] = _score_or_say_why(methods[name], ratings, attribute, tools or Tools())
-    return _with_figures(ratings, scores, settings, (*ratings.left_out, *left_out))
+        scores[name, attribute] = _score(methods[name], ratings, attribute, tools or Tools())
+    return _compute_figures(ratings, scores, settings, (*ratings.left_out, *left_out))
 
 
-def _score_or_say_why(method: SetMethod, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
-    """The scores of all texts; where the method can score none, all are unscored, with the reason."""
+def _score(method: SetMethod, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
+    """The scores of all texts. A method that can score none leaves all unscored, with the reason."""
     try:
         return method(ratings, attribute, tools)
     except CANNOT as error:
@@ -90,10 +90,10 @@ def require_method(against: str, methods: Iterable[str]) -> None:
 # ------------------------------------------------------------------------------------------------- figures
 
 
-def _with_figures(
+def _compute_figures(
     ratings: Ratings, scores: Mapping[tuple[str, str], Scores], settings: Settings, left_out: tuple[str, ...]
 ) -> Evaluation:
-    """scores : (method, attribute) -> those of all texts, in the order of the ratings"""
+    """scores : (method, attribute) -> the scores of all texts, in the order of the ratings"""
     methods = tuple(dict.fromkeys(method for method, _ in scores))
     attributes = tuple(dict.fromkeys(attribute for _, attribute in scores))
     others = [method for method in methods if settings.against and method != settings.against]
@@ -105,30 +105,38 @@ def _with_figures(
     means: dict[tuple[str, str, str], Mean] = {}
     contrasts: dict[FigureKey, Difference] = {}
     people: dict[tuple[str, str, str], Reliability] = {}
-    good_from = {attribute: found for attribute in attributes if (found := settings.good_from_of(human[attribute]))}
-    across = [("pooled", AUC)] if good_from else []
-    for level, statistic in (*settings.kinds, *across):
-        how: dict[str, dict[str, Any]] = {
-            attribute: {"level": level}
-            | ({"good_from": good_from.get(attribute, np.nan)} if statistic == AUC else {"statistic": statistic})
-            for attribute in attributes
-        }
+    good_from: dict[str, float] = {}
+    for attribute in attributes:
+        threshold = settings.good_from_of(human[attribute])
+        if threshold:
+            good_from[attribute] = threshold
+    kinds: list[tuple[Level, str]] = [*settings.kinds]
+    if good_from:
+        kinds.append(("pooled", AUC))
+    for level, statistic in kinds:
+        how: dict[str, dict[str, Any]] = {}
+        for attribute in attributes:
+            if statistic == AUC:
+                how[attribute] = {"level": level, "good_from": good_from.get(attribute, np.nan)}
+            else:
+                how[attribute] = {"level": level, "statistic": statistic}
         for method in methods:
-            parts = [
-                measure(values[method, attribute], human[attribute], *names, **how[attribute])
-                for attribute in attributes
-            ]
-            for attribute, part in zip(attributes, parts, strict=True):
+            parts = []
+            for attribute in attributes:
+                part = measure(values[method, attribute], human[attribute], *names, **how[attribute])
                 agreements[FigureKey(method, attribute, level, statistic)] = part.agreement
+                parts.append(part)
             means[method, level, statistic] = _mean_over_attributes(parts, statistic)
         differences = {}
         for method, attribute in product(others, attributes):
-            one, other = values[method, attribute], values[settings.against, attribute]
+            one = values[method, attribute]
+            other = values[settings.against, attribute]
             key = FigureKey(method, attribute, level, statistic)
             differences[key] = difference(one, other, human[attribute], *names, **how[attribute])
         contrasts |= _correct(differences)
-        for attribute in rated_by_several if statistic != AUC else ():
-            people[attribute, level, statistic] = reliability(ratings, attribute, **how[attribute])
+        if statistic != AUC:
+            for attribute in rated_by_several:
+                people[attribute, level, statistic] = reliability(ratings, attribute, **how[attribute])
     return Evaluation(
         ratings=ratings,
         scores=scores,
@@ -154,11 +162,10 @@ def _mean_over_attributes(parts: Sequence[LeaveOneOut], statistic: str) -> Mean:
 def _correct(differences: Mapping[FigureKey, Difference]) -> dict[FigureKey, Difference]:
     """The differences with their p-values corrected for as many as there are."""
     p_values = [np.nan if gap.p is None else gap.p for gap in differences.values()]
-    corrected = holm(p_values).tolist()
-    return {
-        key: replace(gap, p_holm=None if np.isnan(p) else p)
-        for (key, gap), p in zip(differences.items(), corrected, strict=True)
-    }
+    corrected = {}
+    for (key, gap), p in zip(differences.items(), holm(p_values).tolist(), strict=True):
+        corrected[key] = replace(gap, p_holm=None if np.isnan(p) else p)
+    return corrected
 
 
 def _any_rated_by_several(ratings: Ratings, attribute: str) -> bool:

@@ -159,7 +159,8 @@ class Asking:
         return 2 if self.both_orders else 1
 
     def for_judge(self, engine: Engine) -> Asking:
-        """With both orders decided, where nobody has: in words two orders tell more than a second answer in one."""
+        """With both_orders decided where it was left open: with answers in words, the other order says more than a
+        second answer in the same order."""
         if self.both_orders is not None:
             return self
         return replace(self, both_orders=capabilities_of(engine).answers == "words")
@@ -177,15 +178,17 @@ class Asking:
     def signature(
         self, engine: Engine, templates: Templates, *, on_ladders: bool = False, **parts: Hashable
     ) -> Signature:
-        """What verdicts depend on; and further parts. on_ladders : as of `ask`"""
+        """All that verdicts depend on, and further parts. on_ladders : as of `ask`"""
         self = self.for_judge(engine)
-        tau = ("rungs" if on_ladders else "1") if capabilities_of(engine).gives_rewards else ""
+        tau = ""
+        if capabilities_of(engine).gives_rewards:
+            tau = "rungs" if on_ladders else "1"
         orders = f"2,{mean_of_orders(engine)}" if self.both_orders else "1"
         return _sign(self, engine.signature, tau, orders, templates, **parts)
 
 
 def mean_of_orders(engine: Engine) -> OrdersMean:
-    """Log-odds, but of a judge whose answers are choices or words, which have none."""
+    """What is averaged over both orders: log-odds, or probabilities where answers are choices or words."""
     return "log-odds" if capabilities_of(engine).answers == "probabilities" else "probabilities"
 
 
@@ -195,12 +198,13 @@ def _sign(
 ) -> Signature:
     """tau : how rewards become preferences (rewards.py); "" for judges that are asked for labels"""
     template = "likelihood" if tau else asking.template
+    if tau:
+        parts = {"tau": tau, **parts}
     return Signature.of(synthscore=__version__, **dict(judge.parts)).with_(
         **templates.signature_parts(template),
         protocol=asking.protocol,
         labels=",".join(labels_of(asking.protocol, templates.task)),
         orders=orders,
-        **({"tau": tau} if tau else {}),
         **parts,
     )
 
@@ -275,7 +279,7 @@ class Inquiry:
         return np.array(late, dtype=bool)
 
     def ask_all(self, progress: Progress | None = None) -> None:
-        """Every question about every pair, in its orders one after another: they share a context."""
+        """Ask every question about every pair. The orders of a pair follow each other, because they share a context."""
         n_orders = self.asking.n_orders
         n_pairs = len(self.pairs)
         self._ask(np.repeat(np.arange(n_pairs), n_orders), np.tile([False, True][:n_orders], n_pairs), progress)
@@ -315,23 +319,23 @@ class Inquiry:
         """swapped : bool, shape (n_orders, n_pairs): where the question was about the reference"""
         asking = self.asking
         labels = labels_of(asking.protocol, self.templates.task)
-        found = stacked(labels, answers, capabilities_of(self.engine).reports_mass)
+        columns = stacked(labels, answers, capabilities_of(self.engine).reports_mass)
         n_orders, n_pairs = swapped.shape
         shape = (n_orders * asking.n_sides, n_pairs, len(labels))
-        silent = np.exp(found.log_probs).sum(axis=1) < asking.min_mass
-        ends = np.where(silent[:, None], np.nan, [found.least, found.log_probs])
+        silent = np.exp(columns.log_probs).sum(axis=1) < asking.min_mass
+        ends = np.where(silent[:, None], np.nan, [columns.least, columns.log_probs])
         least, most = (read_labels(asking.protocol, end.reshape(shape), absent=-np.inf) for end in ends)
         low, high = margin_limits(least, most)
         half_width = np.swapaxes(high - low, 0, 1).ravel() / 2  # of each question, in the order of its answers
-        failures = unanswered(found, asking.min_mass, asking.max_unreported, half_width)
-        probs = found.probs
+        failures = unanswered(columns, asking.min_mass, asking.max_unreported, half_width)
+        probs = columns.probs
         probs[list(failures)] = np.nan
         shares = read_labels(asking.protocol, probs.reshape(shape), absent=0.0)
         least, most, shares = (_about_target(questions, swapped) for questions in (least, most, shares))
-        return _Reading(found, _verdicts_of(shares), least, most, failures)
+        return _Reading(columns, _verdicts_of(shares), least, most, failures)
 
     def verdicts(self) -> Verdicts:
-        """On all that was asked."""
+        """The verdicts on all that was asked."""
         asking, n_pairs, asked = self.asking, len(self.pairs), self._asked
         swapped = np.repeat([[False], [True]][: asking.n_orders], n_pairs, axis=1)
         read = self._read(Answers(self._answers, self._usage), swapped)
@@ -367,7 +371,7 @@ class Inquiry:
 
 
 class _Reading(NamedTuple):
-    """What answers say of the targets of pairs.
+    """The answers, turned so that they are about the targets of pairs.
 
     by_order : as Verdicts.by_order. failures : row of answers -> why it does not count
     least, most : shape (n_sides, n_orders, n_pairs, 3): the least and the most that the log-probabilities of better,
@@ -394,7 +398,7 @@ class _Reading(NamedTuple):
         return np.where(bounded, [np.fmin(low, margin), np.fmax(high, margin)], margin)
 
     def not_together(self, verdict: FloatArray, limits: FloatArray, max_unreported: float) -> dict[int, str]:
-        """Pair -> why both orders, of which each has an answer that counts, have none together."""
+        """Pair -> why it has no verdict although each of its two orders has an answer that counts."""
         n_pairs = len(verdict)
         half_width = (limits[1] - limits[0]) / 2
         answered = ~np.isnan(self.by_order).any(axis=(0, 2))
@@ -403,8 +407,8 @@ class _Reading(NamedTuple):
         for pair in np.flatnonzero(answered & (half_width > max_unreported)).tolist():
             rows = range(pair, len(self.answers), n_pairs)
             orders = np.repeat(["first", "second"], len(self.least)).tolist()
-            each = [(bounded(self.answers, row), order) for row, order in zip(rows, orders, strict=True)]
-            missing = " and ".join(f"{labels} in the {order} order" for labels, order in each if labels)
+            unreported = [(bounded(self.answers, row), order) for row, order in zip(rows, orders, strict=True)]
+            missing = " and ".join(f"{labels} in the {order} order" for labels, order in unreported if labels)
             reasons[pair] = why_unreported(missing, half_width[pair], max_unreported)
         return reasons
 
@@ -412,7 +416,7 @@ class _Reading(NamedTuple):
 def prompt_of(
     pair: Pair, templates: Templates, protocol: ProtocolName, *, swapped: bool = False, worse: bool = False
 ) -> Prompt:
-    """What the judge is asked about a pair. swapped : about the reference; worse : whether it is worse (yes_no)"""
+    """The prompt about a pair. swapped : it is about the reference; worse : it asks whether that is worse (yes_no)"""
     attribute = templates.task.attribute(pair.attribute)
     target, reference = (pair.reference, pair.target) if swapped else (pair.target, pair.reference)
     if protocol == "choose":
@@ -442,8 +446,8 @@ def read_labels(protocol: ProtocolName, values: FloatArray, *, absent: float) ->
 
 
 def _about_target(questions: FloatArray, swapped: BoolArray) -> FloatArray:
-    """The numbers of `read_labels`, turned where the question was about the reference: is the reference better? says
-    what the other question says, is the target worse?"""
+    """The numbers of `read_labels`, turned where the question was about the reference: that the reference is better
+    means that the target is worse."""
     turned: FloatArray = np.where(swapped[..., None], questions[::-1, ..., TURNED], questions)
     return turned
 
@@ -463,8 +467,8 @@ def both_in_one(by_order: FloatArray, protocol: ProtocolName, mean: OrdersMean) 
 
         p(l) = sqrt(p_0(l) p_1(l)) / sum_m sqrt(p_0(m) p_1(m))
 
-    What a judge adds to a label's log-odds for the text's place is gone, however large. NaN where no label is possible
-    in both orders. By "probabilities" the mean of these, for choices, which are 1 and 0.
+    A position bias that adds a constant to a label's log-odds cancels, whatever its size. NaN where no label is
+    possible in both orders. By "probabilities" the mean of these, for choices, which are 1 and 0.
     by_order : float64, shape (n_orders, ..., 3), as of Verdicts. returns : shape (..., 3)
     """
     if len(by_order) == 1 or mean == "probabilities":
@@ -493,8 +497,7 @@ def margin_limits(least: FloatArray, most: FloatArray) -> FloatArray:
         p(better) - p(worse) = (b - w) / (b + w + s),      rising in b, falling in w, and s draws it towards 0
 
     So the greatest is at the most of better and the least of worse, with the least of similar where that is above 0 and
-    the most of it elsewhere. Exact: each limit is reached, or approached where a label can be as improbable as one
-    likes.
+    the most of it elsewhere. Exact: each limit is reached, or approached where a label may be arbitrarily improbable.
 
     least, most : shape (..., 3), nats: better, worse, similar, all on one scale
     returns : shape (2, ...): the least and the greatest; NaN where no label is possible. Of yes_no_two_sided, for each

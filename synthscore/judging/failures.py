@@ -24,8 +24,8 @@ def unanswered(
 
 
 def unreported_note(unreported: FloatArray | float) -> str:
-    """What a score's reason says of labels that a server did not report; "" where that changes no probability by .001,
-    as where rare spellings of labels that it did report are missing.
+    """The note in a score's reason about labels that a server did not report; "" where they change no probability by
+    more than .001, as when only rare spellings of reported labels are missing.
 
     unreported : by which probabilities may be off, of one or more answers
     """

@@ -52,7 +52,9 @@ class Rewards:
         prompt, target, reference = place
         try:
             tau = self._tau(prompt) if prompt in self._rungs else 1.0
-            ahead = (self._reward(prompt, target) - self._reward(prompt, reference)) / tau * (-1 if turned else 1)
+            ahead = (self._reward(prompt, target) - self._reward(prompt, reference)) / tau
+            if turned:
+                ahead = -ahead
         except EngineError as error:
             return error
         return LabelAnswer([-np.logaddexp(0, -ahead), -np.logaddexp(0, ahead), *[-np.inf] * (n_labels - 2)])
@@ -63,17 +65,17 @@ class Rewards:
         for place in places:
             prompt, *texts = self.places[place]
             needed.update(dict.fromkeys((prompt, text) for text in (*texts, *self._rungs.get(prompt, ()))))
-        missing = [each for each in needed if each not in self._found]
+        missing = [question for question in needed if question not in self._found]
         prompts = [prompt for prompt, _ in missing]
         texts = [text for _, text in missing]
         self._found.update(zip(missing, rewards(self.engine, prompts, texts), strict=True))
 
     def _reward(self, prompt: Prompt, text: str) -> float:
         """raises : EngineError, where it is missing; as _tau, where there is no scale"""
-        found = self._found[prompt, text]
-        if isinstance(found, Exception):
-            raise EngineError(str(found))
-        return found
+        reward = self._found[prompt, text]
+        if isinstance(reward, Exception):
+            raise EngineError(str(reward))
+        return reward
 
     def _tau(self, prompt: Prompt) -> float:
         known: FloatArray = np.array([self._reward(prompt, rung) for rung in self._rungs[prompt]])

@@ -1,8 +1,8 @@
-"""What prompts/ holds: the package's tasks, and Task + texts -> Prompt. A user's own task is a folder with a task.toml,
-maybe with templates (task_files.py).
+"""Task + texts -> Prompt, by the tasks and templates of prompts/. A user's own task is a folder with a task.toml, maybe
+with templates (task_files.py).
 
-Templates are Jinja, sandboxed and strict: an undefined name is an error, never empty. They may be a stranger's, and
-then can waste time and memory, but run no code and open no file.
+Templates are Jinja, sandboxed and strict: an undefined name is an error, never empty. A stranger's template can waste
+time and memory, but it runs no code and opens no file.
 
 A text from outside goes into a template as a value, once; it is never a template itself. A template set is a folder
 of files: `extreme` and `between` write a ladder; `compare` (better / worse / similar), `yes_no`, `choose` (A / B),
@@ -70,7 +70,7 @@ def _built_in_tasks() -> dict[str, Task]:
 
 
 def is_built_in(task: Task) -> bool:
-    """Whether it asks as the package's task of its name does."""
+    """Whether it asks in the same words as the package's task of this name."""
     return _built_in_tasks().get(task.name) == task
 
 
@@ -99,9 +99,9 @@ class Templates:
         self._folders = _folders(task, templates)
         self._own = task.templates if self.name in TEMPLATE_SETS else {}
         self._checked: set[str] = set()
-        own = jinja2.DictLoader({f"{name}.jinja": source for name, source in self._own.items()})
+        task_templates = jinja2.DictLoader({f"{name}.jinja": source for name, source in self._own.items()})
         self._environment = ImmutableSandboxedEnvironment(
-            loader=jinja2.ChoiceLoader([own, jinja2.FileSystemLoader(self._folders)]),
+            loader=jinja2.ChoiceLoader([task_templates, jinja2.FileSystemLoader(self._folders)]),
             undefined=jinja2.StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -216,7 +216,7 @@ class Templates:
             raise TemplateError(f"template {self.name}/{name}.jinja is not UTF-8: {error}", template=name) from error
 
     def replaced(self, name: str, source: str, label: str) -> Templates:
-        """The same set with another template of this name. label : what its own name gets added"""
+        """The same set with another template of this name. label : is added to the set's name"""
         other = copy(self)
         other._checked = set()
         other.name = f"{self.name}+{label}"
@@ -252,8 +252,10 @@ class Templates:
         try:
             module = self._environment.get_template(f"{name}.jinja").make_module(values)
             text = str(module)
+            prefill = str(getattr(module, "prefill", ""))
             shared = str(getattr(module, "shared", ""))
-            return Prompt(text, str(getattr(module, "prefill", "")), len(shared) if text.startswith(shared) else 0)
+            n_shared = len(shared) if text.startswith(shared) else 0
+            return Prompt(text, prefill, n_shared)
         except jinja2.TemplateNotFound as error:
             raise self._missing(str(error.name).removesuffix(".jinja")) from error
         except jinja2.UndefinedError as error:

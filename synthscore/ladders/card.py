@@ -54,23 +54,24 @@ def card_text(
         n_ladders=len(ladders),
         n_rungs=sum(ladder.n_rungs for ladder in ladders),
         n_failed=len(failed),
-        counts=[(*of, *_counted(group)) for of, group in _grouped(ladders, "task", "attribute")],
+        counts=[(*names, *_count(group)) for names, group in _group(ladders, "task", "attribute")],
         levels=levels,
         lengths=[
-            (*of[:2], *_lengths(group, levels)) for of, group in _grouped(ladders, "task", "attribute", "n_rungs")
+            (task, attribute, *_lengths(group, levels))
+            for (task, attribute, _), group in _group(ladders, "task", "attribute", "n_rungs")
         ],
         writers=_writers(ladders),
         reasons=Counter(rung.reason for rung in failed).most_common(10),
     )
 
 
-def _grouped(ladders: Sequence[Ladder], *names: str) -> list[tuple[tuple[Any, ...], list[Ladder]]]:
+def _group(ladders: Sequence[Ladder], *names: str) -> list[tuple[tuple[Any, ...], list[Ladder]]]:
     """By these of their attributes, sorted."""
     groups = grouped((tuple(getattr(ladder, name) for name in names), ladder) for ladder in ladders)
     return sorted(groups.items())
 
 
-def _counted(group: Sequence[Ladder]) -> tuple[int, ...]:
+def _count(group: Sequence[Ladder]) -> tuple[int, ...]:
     """Contexts, ladders, rungs, failed rungs."""
     n_rungs = sum(ladder.n_rungs for ladder in group)
     n_usable = sum(len(ladder.usable) for ladder in group)
@@ -90,7 +91,8 @@ def _writers(ladders: Sequence[Ladder]) -> list[tuple[str, str, int, int]]:
         for ladder in ladders
         for rung in ladder.rungs
     )
-    return [
-        (writer or "not stated", f"`{model}`" if model else "", len(each), sum(each))
-        for (writer, model), each in sorted(failed.items())
-    ]
+    rows = []
+    for (writer, model), failures in sorted(failed.items()):
+        shown_model = f"`{model}`" if model else ""
+        rows.append((writer or "not stated", shown_model, len(failures), sum(failures)))
+    return rows

@@ -40,10 +40,10 @@ def read_tasks(data: Path, release: str) -> Iterator[Task]:
     is_signed = isinstance(hashes, dict)
     all_stated: dict[str, object] = hashes if isinstance(hashes, dict) else {}
     stated = {name: digest for name, digest in all_stated.items() if name.startswith(f"{TASKS}/")}
-    found = {f"{TASKS}/{entry.name}/{TASK_FILE}": entry for entry in _entries(folder / TASKS, release)}
-    for name in sorted(stated.keys() - found.keys()):
+    entries = {f"{TASKS}/{entry.name}/{TASK_FILE}": entry for entry in _entries(folder / TASKS, release)}
+    for name in sorted(stated.keys() - entries.keys()):
         raise _unusable(release, name, f"it is not there, and {MANIFEST} states its hash")
-    for name, entry in sorted(found.items()):
+    for name, entry in sorted(entries.items()):
         if is_signed and name not in stated:
             raise _unusable(release, name, f"{MANIFEST} states no hash of it")
         data_bytes = _read(entry, name, release, follow_links=is_signed)
@@ -73,8 +73,8 @@ def _read(entry: Path, name: str, release: str, *, follow_links: bool) -> bytes:
     if not follow_links and any(path.is_symlink() for path in (entry.parent, entry, file)):
         raise _unusable(release, name, f"it is a link, and {MANIFEST} states no hash of it")
     try:
-        found = file.stat()
-        if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_BYTES:
+        status = file.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
             raise _unusable(release, name, f"it is no file of at most {MOST_BYTES:,} bytes")
         with file.open("rb") as opened:
             return opened.read(MOST_BYTES)
@@ -104,15 +104,17 @@ def _unusable(release: str, name: str, why: str) -> ReferencesError:
 
 
 def write_tasks(folder: Path, tasks: Iterable[Task]) -> dict[str, str]:
-    """Write each into a file, and remove those of other tasks; the sha256 of each file, by its path in the folder.
+    """Write each task into a file, and remove the files of other tasks.
 
+    returns : path in the folder -> sha256, of each file
     A link is removed rather than followed: nothing outside the folder is written to.
     """
     files = {task_folder(folder, task) / TASK_FILE: task_toml(task).encode() for task in tasks}
-    for pattern in (TASKS, f"{TASKS}/*", f"{TASKS}/*/{TASK_FILE}"):  # from outside in: behind a link is nothing of ours
-        for place in list(folder.glob(pattern)):
-            if place.is_symlink() or (place.name == TASK_FILE and place not in files):
-                place.unlink()
+    # From the outside in, so that a link is removed before anything behind it is looked at.
+    for pattern in (TASKS, f"{TASKS}/*", f"{TASKS}/*/{TASK_FILE}"):
+        for path in list(folder.glob(pattern)):
+            if path.is_symlink() or (path.name == TASK_FILE and path not in files):
+                path.unlink()
     for file, data in files.items():
         write_whole(file, data)
     for entry in folder.glob(f"{TASKS}/*"):

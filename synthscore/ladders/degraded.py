@@ -80,8 +80,14 @@ class DegradedWriter:
 
     def most_rungs(self, task: Task, jobs: Sequence[Job]) -> list[int]:
         plan = self._planner(task, jobs)
-        n_edits = [0 if (found := plan(job)[0]) is None else len(found.steps) for job in jobs]
-        return [min(job.n_rungs, n + 1) if n else job.n_rungs for job, n in zip(jobs, n_edits, strict=True)]
+        most = []
+        for job in jobs:
+            damaging, _ = plan(job)
+            n_rungs = job.n_rungs
+            if damaging is not None and damaging.steps:
+                n_rungs = min(n_rungs, len(damaging.steps) + 1)
+            most.append(n_rungs)
+        return most
 
     def _planner(self, task: Task, jobs: Sequence[Job]) -> Callable[[Job], tuple[Damaging | None, Material]]:
         """Gives the damage that a job's rung is a part of, None without a good text, and the material for it."""
@@ -104,13 +110,12 @@ class DegradedWriter:
         return plan
 
     def _damaging(self, task: Task, job: Job, texts: Sequence[GoodText], material: Material) -> Damaging:
-        """The first that makes all rungs differ; else the one of most edits."""
+        """The first damage that makes all rungs differ; else the one with the most edits."""
         tried: list[Damaging] = []
         for good in texts:
             for draw in range(DRAWS):
-                rng = np.random.default_rng(
-                    derive_seed(hash_parts(self._same_for_all(task, job, good, draw)), job.attempt)
-                )
+                key = hash_parts(self._same_for_all(task, job, good, draw))
+                rng = np.random.default_rng(derive_seed(key, job.attempt))
                 names = {"task": task.name, "attribute": job.attribute.name}
                 try:
                     steps = plan_damage(good.text, **names, rng=rng, material=material)
@@ -125,7 +130,9 @@ class DegradedWriter:
     def _same_for_all(self, task: Task, job: Job, good: GoodText, draw: int) -> dict[str, object]:
         """What the rungs of a ladder have in common."""
         parts = subject(task, job) | {"writer": self.name, "good": good.text, "seed": self.seed}
-        return parts | ({"draw": draw} if draw else {})
+        if draw:
+            parts["draw"] = draw
+        return parts
 
     def _rung(self, task: Task, job: Job, damaging: Damaging | None, material: Material, taken: set[str]) -> Rung:
         severity = 1.0 - job.fraction
@@ -137,11 +144,12 @@ class DegradedWriter:
         if draw:
             made_by["draw"] = draw
         same_for_all = self._same_for_all(task, job, good, draw)
+        key_parts = same_for_all | made_by | {"foreign": material.foreign, "fraction": job.fraction}
         provenance = made_by | {
             "source": good.source,
             "severity": severity,
             "context_sha256": text_hash(job.context.text),
-            "key": hash_parts(same_for_all | made_by | {"foreign": material.foreign, "fraction": job.fraction}),
+            "key": hash_parts(key_parts),
         }
         if damaging is None:
             return job.failed(f"{good.source}. {INSTEAD}", provenance)
@@ -160,22 +168,22 @@ class DegradedWriter:
 
 
 def _spaced(text: str) -> str:
-    """White space aside; letter case counts here, because it can be the damage."""
+    """The text with its white space made equal. Letter case is kept, because it can be the damage."""
     return " ".join(text.split())
 
 
 def _good_texts(context: Context, task: Task) -> tuple[GoodText, ...]:
-    """Those that a context gives, in the order in which they are tried."""
+    """The good texts that a context gives, in the order in which they are tried."""
     texts = [text.strip() for text in context.references]
-    found = [GoodText(text, f"reference {n}" if n > 1 else "reference") for n, text in enumerate(texts, 1)]
+    good = [GoodText(text, f"reference {n}" if n > 1 else "reference") for n, text in enumerate(texts, 1)]
     if _summarises(task):
         central = _central_sentences(context.text)
         whole = list(dict.fromkeys(sentences(context.text)))
         if len(central) > 1:
-            found.append(GoodText(" ".join(central), "central sentences"))
+            good.append(GoodText(" ".join(central), "central sentences"))
         elif len(whole) > 1:
-            found.append(GoodText(" ".join(_most_central(whole, context.text, 3)), "sentences"))
-    return tuple(found)
+            good.append(GoodText(" ".join(_most_central(whole, context.text, 3)), "sentences"))
+    return tuple(good)
 
 
 def _why_no_good_text(context: Context, task: Task) -> str:
@@ -190,14 +198,14 @@ def _summarises(task: Task) -> bool:
 
 
 def _lent(good: Sequence[GoodText]) -> str:
-    """The text that damage to others may draw on, "" for none."""
+    """The text that damage in other contexts may take material from; "" for none."""
     return good[0].text if good and good[0].source != "sentences" else ""
 
 
 def _of_ladder(good: Sequence[GoodText], others: Sequence[str]) -> Sequence[GoodText]:
-    """The good text that a ladder was made of, where that is among its texts; else all."""
+    """The good text that a ladder was made from, where it is among the ladder's texts; else all."""
     there = {_spaced(text) for text in others}
-    return [each for each in good if _spaced(each.text) in there][:1] or good
+    return [one for one in good if _spaced(one.text) in there][:1] or good
 
 
 def _central_sentences(text: str) -> list[str]:
@@ -215,9 +223,8 @@ def _most_central(some: Sequence[str], text: str, n: int) -> list[str]:
 def _neighbours(
     contexts: Sequence[Context], wanted: Container[str], good: Callable[[str], str], most: int = 4
 ) -> dict[str, tuple[str, ...]]:
-    """Id of a context that is wanted -> good texts, and contexts, of the next contexts on a ring in the order of
-    hashes. So the material does not depend on the order of the run, and one context more or less changes that of few
-    others."""
+    """Id of a wanted context -> good texts, and texts, of the contexts that follow it on a ring in the order of hashes.
+    So the material does not depend on the order of the run, and a further context changes that of few others."""
     ring = sorted(contexts, key=lambda context: text_hash(context.id, context.text))
     foreign = {}
     for i, context in enumerate(ring):

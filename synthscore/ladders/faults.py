@@ -50,7 +50,7 @@ def clean(
         return fault
     if finish_reason == "length" and not ends(body):
         return Fault("unfinished", "it was cut before a sentence ended")
-    if any(alike(body, other) > ALIKE for other in others):
+    if any(similarity(body, other) > ALIKE for other in others):
         return Fault("near-duplicate", "it is the same as another rung of the ladder")
     return body
 
@@ -82,16 +82,19 @@ def faults(body: str, task: Task | None, context: Context | None, *, best: bool 
     if context and share >= COPIED and (not best or copied(context.text, body) >= _COVERED):
         yield Fault("copied", f"{100 * share:.0f} % of it is copied from the context", share)
     if task and task.words:
-        (least, most), n = task.words, len(body.split())
-        if not least <= n <= most:
-            evidence = f"it has {n} words, expected {least} to {most}"
-            yield Fault(*(("short", evidence, least / n) if n < least else ("long", evidence, n / most)))
+        least, most = task.words
+        n = len(body.split())
+        evidence = f"it has {n} words, expected {least} to {most}"
+        if n < least:
+            yield Fault("short", evidence, least / n)
+        elif n > most:
+            yield Fault("long", evidence, n / most)
 
 
 # ------------------------------------------------------------------------------------------------- two texts
 
 
-def alike(a: str, b: str) -> float:
+def similarity(a: str, b: str) -> float:
     """Share of words that two texts have in common, in the same order; letter case and punctuation aside. 0 where it is
     ALIKE at most for certain."""
     matcher = SequenceMatcher(None, _words(a), _words(b), autojunk=False)
@@ -101,8 +104,10 @@ def alike(a: str, b: str) -> float:
 
 def copied(text: str, source: str) -> float:
     """Share of a text's runs of eight words that are in the source too; 0 for a text that has none."""
-    own = _runs(text)
-    return len(own & _runs(source)) / len(own) if own else 0.0
+    runs = _runs(text)
+    if not runs:
+        return 0.0
+    return len(runs & _runs(source)) / len(runs)
 
 
 def _words(text: str) -> list[str]:
@@ -166,16 +171,17 @@ def _speakers(context: Context | None) -> str:
     """A pattern for who speaks in a conversation: the usual names, and those at the beginning of the context's lines,
     if some of them come back, as those of a list of facts do not."""
     lines = [line for line in context.text.splitlines() if line.strip()] if context else []
-    found = [match.group(1) for line in lines if (match := _TURN.match(line))]
-    names = set(found)
-    talk = 2 * len(found) > len(lines) > 1 and (len(names) < len(found) or max(map(len, names)) == 1)
+    speakers = [match.group(1) for line in lines if (match := _TURN.match(line))]
+    names = set(speakers)
+    mostly_turns = 2 * len(speakers) > len(lines) > 1
+    talk = mostly_turns and (len(names) < len(speakers) or max(map(len, names)) == 1)
     return "|".join([_USUAL, *(re.escape(name) for name in sorted(names) if talk)])
 
 
 def ends(text: str) -> bool:
-    """With a sentence, or with a picture, which ends a message as well."""
+    """Whether it ends with a sentence, or with a picture, which can end a message as well."""
     text = text.rstrip().rstrip("\"'”’»)]*_").rstrip()
-    while text and unicodedata.category(text[-1]) in ("Mn", "Cf", "Sk"):  # what pictures are changed and joined by
+    while text and unicodedata.category(text[-1]) in ("Mn", "Cf", "Sk"):  # Such characters change or join pictures.
         text = text[:-1]
     return text.endswith(tuple(".!?…。！？।॥؟۔")) or unicodedata.category(text[-1:] or " ") == "So"
 

@@ -71,29 +71,31 @@ def read_ladders(
                 raise row
             row = recognised(row)
             if row.has("writer") and row.values["writer"] != WRITER:
-                seen = f"its writer is {shorten(row.values['writer'])}, so nobody wrote it by hand"
-                raise row_error(row, "writer", row.values["writer"], seen, "Ladders that are made are used as they are")
+                problem = f"its writer is {shorten(row.values['writer'])}, so nobody wrote it by hand"
+                remedy = "Ladders that are made are used as they are"
+                raise row_error(row, "writer", row.values["writer"], problem, remedy)
             for name, given in (("task", task), ("attribute", attribute)):
                 if not given:
                     require_column(row, name, f"Say it with --{name} NAME, or in such a column")
-            of_task, rising = task or read_id(row, "task"), attribute or read_id(row, "attribute")
-            context_id, found = _texts(row)
-            if of_task not in tasks:
-                tasks[of_task] = load_task(of_task)
-            key = (tasks[of_task].name, context_id, rising)
+            row_task = task or read_id(row, "task")
+            row_attribute = attribute or read_id(row, "attribute")
+            context_id, rungs = _texts(row)
+            if row_task not in tasks:
+                tasks[row_task] = load_task(row_task)
+            key = (tasks[row_task].name, context_id, row_attribute)
             if row.has("context") or (row.has("text") and "level" not in row.values):
                 add_context(known, row)
-            if double := texts[key].keys() & found:
-                seen = f"rung {min(double)} of ladder {'/'.join(key)} was already given"
-                raise row_error(row, "level", min(double), seen, "Give each rung once")
-            texts[key] |= found
+            if double := texts[key].keys() & rungs:
+                problem = f"rung {min(double)} of ladder {'/'.join(key)} was already given"
+                raise row_error(row, "level", min(double), problem, "Give each rung once")
+            texts[key] |= rungs
         except (InputError, TaskError) as error:
             left_out.append(error)
-    by_name = {each.name: each for each in tasks.values()}
+    by_name = {known_task.name: known_task for known_task in tasks.values()}
     ladders = []
-    for key, found in texts.items():
+    for key, rungs in texts.items():
         try:
-            ladder = _ladder(key, found, by_name[key[0]], known.get(key[1]))
+            ladder = _ladder(key, rungs, by_name[key[0]], known.get(key[1]))
             ladders.append(replace(ladder, shared=shared))
         except (LadderError, TaskError) as error:
             left_out.append(error)
@@ -110,12 +112,19 @@ def _ladder(key: Key, texts: Mapping[int, str], task: Task, context: Context | N
             "the file of contexts: --contexts FILE",
             context_id=context_id,
         )
-    made = {"writer": WRITER, "context_sha256": text_hash(context.text)}
+    provenance = {"writer": WRITER, "context_sha256": text_hash(context.text)}
     last = max(len(texts) - 1, 1)
-    rungs = tuple(
-        Rung(level, min(index / last, 1.0), texts[level], provenance=made) for index, level in enumerate(sorted(texts))
+    rungs = []
+    for index, level in enumerate(sorted(texts)):
+        fraction = min(index / last, 1.0)
+        rungs.append(Rung(level=level, fraction=fraction, text=texts[level], provenance=provenance))
+    return Ladder(
+        context_id=context_id,
+        task=task.name,
+        attribute=attribute,
+        rungs=tuple(rungs),
+        context=context,
     )
-    return Ladder(context_id, task.name, attribute, rungs, context)
 
 
 def _texts(row: Row) -> tuple[str, dict[int, str]]:
@@ -123,8 +132,8 @@ def _texts(row: Row) -> tuple[str, dict[int, str]]:
     if "level" in row.values:
         level = require_number(row, "level", "a whole number, 1 for the worst rung")
         if level < 1 or level % 1:
-            seen = f"level is {shorten(row.values['level'])}, expected a whole number, 1 for the worst rung"
-            raise row_error(row, "level", level, seen, "Number the rungs from the worst to the best")
+            problem = f"level is {shorten(row.values['level'])}, expected a whole number, 1 for the worst rung"
+            raise row_error(row, "level", level, problem, "Number the rungs from the worst to the best")
         return target_names(row)["context_id"], {int(level): read_text(row, "text")}
     rungs = row.values.get("rungs")
     try:
@@ -142,14 +151,17 @@ def _texts(row: Row) -> tuple[str, dict[int, str]]:
             "Give them as a list in rungs, as rung_1, rung_2, ..., or as a row each with level and text; where "
             "columns have other names: --field rung_1=COLUMN --field rung_2=COLUMN --field context=COLUMN"
         )
-        seen = f"there are no rungs, but {', '.join(repr(row.fields.get(name, name)) for name in row.values)}"
-        raise row_error(row, "rungs", rungs, seen, remedy)
+        columns_there = ", ".join(repr(row.fields.get(name, name)) for name in row.values)
+        raise row_error(row, "rungs", rungs, f"there are no rungs, but {columns_there}", remedy)
     name = "context_id" if row.has("context_id") or not row.has("id") else "id"
     if not {name, "text"} & row.values.keys():
         require_column(row, "context")
     context_id = read_id(row, "context_id", name) if name in row.values else context_from_row(row).id
-    one = (Row(row.number, {f"rung {level}": text}, row.source) for level, text in enumerate(rungs, 1))
-    return context_id, {level: read_text(each, f"rung {level}") for level, each in enumerate(one, 1)}
+    texts = {}
+    for level, text in enumerate(rungs, 1):
+        column = f"rung {level}"
+        texts[level] = read_text(Row(row.number, {column: text}, row.source), column)
+    return context_id, texts
 
 
 def _folder_rows(folder: Path, encoding: str) -> Iterator[Row | InputError]:
@@ -165,7 +177,9 @@ def _folder_rows(folder: Path, encoding: str) -> Iterator[Row | InputError]:
             values = {"context_id": context_id, "level": file.stem, "text": _read(file, encoding)}
             if (about := folder / context_id / "context.txt").exists():
                 values["context"] = _read(about, encoding)
-            yield Row(number, values | ({"attribute": attribute[0]} if attribute else {}), str(folder))
+            if attribute:
+                values["attribute"] = attribute[0]
+            yield Row(number, values, str(folder))
         except InputError as error:
             yield error
 

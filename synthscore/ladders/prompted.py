@@ -1,7 +1,7 @@
 """The prompted writer: a generator LLM writes each rung, and what it wrote is checked.
 
-What a rung is made from is hashed into its key, and its seeds derive from the key: a store of answers below the engine
-resumes a killed run.
+The key of a rung is a hash of what it is made from, and its seeds derive from the key, so that a store of answers below
+the engine resumes a killed run.
 """
 
 from __future__ import annotations
@@ -108,7 +108,9 @@ class PromptedWriter:
                 "temperature": float(sampling.temperature),
                 "top_p": float(sampling.top_p),
                 "seed": self.seed,
-            } | ({"stop": list(sampling.stop)} if sampling.stop else {})
+            }
+            if sampling.stop:
+                made_from["stop"] = list(sampling.stop)
             place = {"fraction": job.fraction, "parents": job.parents}
             key = hash_parts(subject(task, job) | made_from | place)
             named = {
@@ -130,7 +132,8 @@ def _prompt(maker: Templates, job: Job, fault: str) -> Prompt:
 
 
 def _warmer(sampling: Sampling, job: Job) -> Sampling:
-    """A model that is sure of a text that was refused would write it again from any seed."""
+    """Sampling at a higher temperature after each refused text: a model that is sure of a text writes it with any
+    seed."""
     return replace(sampling, temperature=round(sampling.temperature + WARMER * len(job.refused), 6))
 
 

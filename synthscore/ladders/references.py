@@ -152,10 +152,10 @@ class References:
         raises : LadderError, which names the nearest that there are; ReferencesError where the ladder's texts are not
             those that were hashed
         """
-        (found,) = self.find_all([(context_id, attribute, task)])
-        if isinstance(found, LadderError):
-            raise found
-        return found
+        (ladder,) = self.find_all([(context_id, attribute, task)])
+        if isinstance(ladder, LadderError):
+            raise ladder
+        return ladder
 
     def find_all(self, wanted: Iterable[tuple[str, str, str | None]]) -> list[Ladder | LadderError]:
         """The ladder of each, or why there is none. Faster than to find one after the other where they come in any
@@ -225,7 +225,9 @@ class References:
                 attribute=attribute,
                 task=task,
             )
-        return _open_ladder(self._index[keys[0]]) if keys else None
+        if not keys:
+            return None
+        return _open_ladder(self._index[keys[0]])
 
     def shares(self, task: str, attribute: str) -> bool:
         """Whether texts of all contexts are compared with the same ladder."""
@@ -234,21 +236,25 @@ class References:
     def compared(self, task: str, attribute: str) -> References:
         """The ladders that texts are compared with: the shared one, or all. raises : as `shared`"""
         shared = self.shared(task, attribute)
-        return self.filter(task=task, attribute=attribute) if shared is None else self._of_these([shared])
+        if shared is None:
+            return self.filter(task=task, attribute=attribute)
+        return self._of_these([shared])
 
     @cached_property
     def _shared_keys(self) -> dict[tuple[str, str], list[Key]]:
         return grouped(((key[0], key[2]), key) for key, ladder in self._index.items() if ladder.shared)
 
     def foreign(self, context_id: str, attribute: str, task: str) -> Ladder | LadderError:
-        """The ladder of another context: of the next one when contexts stand in the order of their ids' hashes, which
-        is the same whoever asks. It is a control: what a ladder of one's own is worth shows beside it."""
+        """The ladder of another context, as a control that shows what a ladder of the text's own context is worth.
+
+        It is that of the next context in the order of the hashes of their ids, which is always the same.
+        """
         if (task, attribute) not in self._by_hash:
             keys = (key for key in self._index if (key[0], key[2]) == (task, attribute))
             self._by_hash[task, attribute] = sorted((text_hash(key[1]), key) for key in keys)
         ring = self._by_hash[task, attribute]
-        place = bisect_right(ring, text_hash(context_id), key=itemgetter(0))
-        key = ring[place % len(ring)][1] if ring else None
+        index = bisect_right(ring, text_hash(context_id), key=itemgetter(0))
+        key = ring[index % len(ring)][1] if ring else None
         if key is None or key[1] == context_id:
             message = f"{self.source} holds no ladder {task}/{attribute} of another context than {context_id!r}"
             return LadderError(message, context_id=context_id, attribute=attribute, task=task)
@@ -287,11 +293,10 @@ class References:
     ) -> References:
         """The ladders of one task, one attribute, one context."""
         wanted = (task, context_id, attribute)
-        chosen = (
-            ladder
-            for key, ladder in self._index.items()
-            if all(want in (None, name) for want, name in zip(wanted, key, strict=True))
-        )
+        chosen = []
+        for key, ladder in self._index.items():
+            if all(want in (None, name) for want, name in zip(wanted, key, strict=True)):
+                chosen.append(ladder)
         return self._of_these(chosen)
 
     def _of_these(self, ladders: Iterable[Ladder | ClosedLadder]) -> References:
@@ -469,9 +474,10 @@ def _place(ladder: Ladder | ClosedLadder) -> tuple[str, Sequence[RowRun]]:
 
 
 def _hashed_texts(ladder: Ladder) -> tuple[str, str, str]:
-    """What of a ladder, besides its names, a set's hash depends on."""
-    context = ladder.context
-    return context.text if context else "", context.facts if context else "", ladder.hash
+    """The parts of a ladder, besides its names, on which the hash of a set depends."""
+    if ladder.context is None:
+        return "", "", ladder.hash
+    return ladder.context.text, ladder.context.facts, ladder.hash
 
 
 def _require_equal(one: ClosedLadder, other: ClosedLadder) -> None:

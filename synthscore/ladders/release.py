@@ -46,7 +46,11 @@ def ladder_rows(ladder: Ladder, release: str) -> Iterator[dict[str, Any]]:
         provenance: dict[str, Any] = plain(dict(rung.provenance))
         columns = {key: value for key, value in provenance.items() if _fits(value, PROVENANCE.get(key))}
         extra = {key: value for key, value in provenance.items() if key not in columns}
-        stated = provenance.get("context_sha256")
+        context_hash = provenance.get("context_sha256")
+        if context:
+            context_hash = text_hash(context.text)
+        elif not isinstance(context_hash, str):
+            context_hash = None
         yield {
             "release": release or None,
             "task": ladder.task,
@@ -54,7 +58,7 @@ def ladder_rows(ladder: Ladder, release: str) -> Iterator[dict[str, Any]]:
             "context": context.text if context else None,
             "facts": context.facts if context else None,
             "references": list(context.references) if context else None,
-            "context_sha256": text_hash(context.text) if context else stated if isinstance(stated, str) else None,
+            "context_sha256": context_hash,
             "attribute": ladder.attribute,
             "shared": ladder.shared,
             "n_rungs": ladder.n_rungs,

@@ -67,7 +67,8 @@ def redraft(
     faulty: Mapping[Key, FaultyRungs],
     writer: str,
 ) -> tuple[list[Draft], list[str]]:
-    """Of ladders that are there, only the rungs at fault are to be written, and those that were written from them.
+    """Drafts of existing ladders, in which only the rungs at fault, and the rungs that were written from them, are to
+    be written.
 
     drafts : of new ladders. there : the ladders that there are. writer : the name of who writes now
     returns : what is to be written; and why rungs at fault stay as they are, a line each
@@ -103,7 +104,8 @@ def redraft(
 
 
 def _levels(ladder: Ladder, faults: FaultyRungs, writer: str) -> tuple[set[int], list[str]]:
-    """The levels to be written again; and why others are not, because the writer would replace texts of another."""
+    """The levels to be written again; and why other levels stay: this writer must not replace another writer's
+    texts."""
     levels: set[int] = set()
     left: list[str] = []
     for level in faults.reasons:
@@ -134,10 +136,10 @@ def _written_from(ladder: Ladder, level: int) -> set[int]:
 def _draft_again(draft: Draft, ladder: Ladder, levels: set[int], faults: FaultyRungs) -> Draft:
     parent = "written from a rung that was written again"
     return Draft(
-        draft.context,
-        draft.attribute,
-        ladder.n_rungs,
-        sorted(levels),
+        context=draft.context,
+        attribute=draft.attribute,
+        n_rungs=ladder.n_rungs,
+        levels=sorted(levels),
         rungs={rung.level: rung for rung in ladder.rungs if rung.level not in levels},
         replaced={rung.level: rung for rung in ladder.rungs if rung.level in levels},
         reasons={level: faults.reasons.get(level, parent) for level in levels},

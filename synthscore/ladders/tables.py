@@ -70,7 +70,7 @@ class LadderFile:
         import pyarrow.parquet as pq
 
         try:
-            # Reading ahead starts threads, whose heaps are 1 MB more; a local file is no faster by it.
+            # Reading ahead would start threads, which take 1 MB more and are no faster with a local file.
             with pq.ParquetFile(self.path, pre_buffer=False, **how) as file:
                 yield file
         except (pa.ArrowException, OSError) as error:
@@ -79,8 +79,8 @@ class LadderFile:
             raise ReferencesError(message, source=self.name) from error
 
     def _read_stamp(self) -> tuple[int, int, int]:
-        found = self.path.stat()
-        return found.st_ino, found.st_size, found.st_mtime_ns
+        status = self.path.stat()
+        return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def find_files(source: str | os.PathLike[str], revision: str | None) -> list[Path]:
@@ -101,7 +101,7 @@ def find_files(source: str | os.PathLike[str], revision: str | None) -> list[Pat
     if file.exists():
         return [file]
     parquet = sorted((*path.glob("*.parquet"), *path.glob("*/*.parquet")))
-    if parquet and all(each.name == DATA for each in parquet):
+    if parquet and all(file.name == DATA for file in parquet):
         return parquet
     advice = f". Name one of its files, such as {parquet[0]}" if parquet else f". {MAKE}"
     message = f"cannot load {path}: it holds no {DATA}, so it is no references folder{advice}"
@@ -168,9 +168,10 @@ def key_of(ladder: Ladder | ClosedLadder) -> Key:
 def read_index(file: LadderFile) -> list[ClosedLadder]:
     """The ladders of a file, in the order in which they first appear. raises : ReferencesError"""
     if missing := [column for column in NEEDED if column not in file.columns]:
-        seen = ", ".join(file.columns)
+        columns_there = ", ".join(file.columns)
         raise ReferencesError(
-            f"cannot load {file.name}: it has no column {', '.join(missing)}, so it holds no ladders; it has: {seen}",
+            f"cannot load {file.name}: it has no column {', '.join(missing)}, so it holds no ladders; it has: "
+            f"{columns_there}",
             source=file.name,
         )
     runs: dict[Key, tuple[RowRun, ...]] = {}
@@ -179,16 +180,15 @@ def read_index(file: LadderFile) -> list[ClosedLadder]:
     marks = [name for name in MARKS if name in file.columns]  # files of earlier versions have none
     for group in range(file.n_groups):
         table = file.read_group(group, [*INDEXED, *marks])
-        n_wanted, is_shared = (
-            table.column(name).to_pylist() if name in marks else [None] * table.num_rows for name in MARKS
-        )
+        unmarked = [None] * table.num_rows
+        n_wanted, is_shared = (table.column(name).to_pylist() if name in marks else unmarked for name in MARKS)
         columns = [table.column(name).to_pylist() for name in INDEXED]
         for row, (task, context_id, attribute, level) in enumerate(zip(*columns, strict=True)):
             names = (task, context_id, attribute)
             if level is None or not all(isinstance(name, str) for name in names):
-                seen = ", ".join(f"{name} {value!r}" for name, value in zip(INDEXED, (*names, level), strict=True))
+                values = ", ".join(f"{name} {value!r}" for name, value in zip(INDEXED, (*names, level), strict=True))
                 raise ReferencesError(
-                    f"cannot load {file.name}: ladder {'/'.join(map(str, names))}: {seen}: nothing tells what its "
+                    f"cannot load {file.name}: ladder {'/'.join(map(str, names))}: {values}: nothing tells what its "
                     "texts are for",
                     source=file.name,
                 )
@@ -317,8 +317,8 @@ def check_manifest(file: Path, name: str) -> bool:
         problem = f"its {MANIFEST} cannot be read"
     elif manifest.get("format") != FORMAT:
         problem = f"{MANIFEST} has format {manifest.get('format')!r}, expected {FORMAT}: install another synthscore"
-    elif stated and (found := file_sha256(file)) != stated:
-        problem = f"sha256 of {DATA} is {found}, {MANIFEST} says {stated}"
+    elif stated and (digest := file_sha256(file)) != stated:
+        problem = f"sha256 of {DATA} is {digest}, {MANIFEST} says {stated}"
     if problem:
         remedy = f'Make or download it again; if the change is meant, take "sha256" out of {MANIFEST}'
         raise ReferencesError(f"cannot load {name}: {problem}. {remedy}", source=name)

@@ -1,10 +1,10 @@
 """Contexts + a writer -> Ladders. Decides which rung is written from which, and checks what comes back.
 
-The extremes come first, then the midpoints between rungs that exist: in each round all that can be asked for now, over
-all contexts and attributes, texts to be asked for again among them. No files and no cache: what a rung is made from is
-hashed into its key, its seeds derive from the key, and the order of asking is fixed, so that a store of answers below
-the engine resumes a killed run. A rung that cannot be written is a failed rung with a reason; it never holds a text,
-and those that would be written from it are written between the nearest that exist.
+The extremes come first, then the midpoints between rungs that exist. Each round asks for everything that can be written
+now, over all contexts and attributes, including texts that are asked for again. There are no files and no cache: the
+key of a rung is a hash of what it is made from, its seeds derive from the key, and the order of asking is fixed, so
+that a store of answers below the engine resumes a killed run. A rung that cannot be written is a failed rung with a
+reason and no text; rungs that would be written from it are written between the nearest rungs that exist.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from .faults import Fault
 
 
 def schedule(n_rungs: int) -> list[list[int]]:
-    """In which order rungs are written: the extremes 1 and N, from the context alone, then waves of midpoints, each
-    between the two nearest levels of the waves before it, its parents.
+    """The order in which rungs are written: the extremes 1 and N, from the context alone, then waves of midpoints. Each
+    midpoint lies between its parents, the two nearest levels of the waves before it.
 
         level = floor((worse + better) / 2)
 
@@ -102,8 +102,8 @@ class Job:
 
 
 class Writer(Protocol):
-    """Writes rungs. name : its word in provenance. needs_parents : whether a rung between is made from its parents; if
-    not, all jobs of a run come in one call, coarser levels first and of one wave the better first."""
+    """Writes rungs. name : in provenance. needs_parents : whether a rung between two others is made from their texts;
+    if not, all jobs of a run come in one call, coarser levels first, and in each wave the better rungs first."""
 
     name: str
     needs_parents: bool
@@ -111,9 +111,9 @@ class Writer(Protocol):
     def write(
         self, task: Task, jobs: Sequence[Job], progress: Progress | None = None
     ) -> Sequence[Rung | Fault | Postponed]:
-        """One rung a job, in order, or what is wrong with a text that is to be asked for again, in the next round, or
-        that its text will come later; `progress` is given how many were asked for. A job that fails gives a failed
-        rung."""
+        """For each job, in order, a rung; or what is wrong with its text, which is then asked for again in the next
+        round; or that its text will come later. `progress` is called with the number of jobs asked for. A job that
+        fails gives a failed rung."""
         ...
 
 
@@ -122,8 +122,10 @@ class PlanningWriter(Writer, Protocol):
     """A writer that knows before it writes how many rungs of a ladder will come out different."""
 
     def most_rungs(self, task: Task, jobs: Sequence[Job]) -> Sequence[int]:
-        """How many rungs, up to its n_rungs, the ladder of each job is to have so that all of them can be written; its
-        n_rungs where nothing can be. jobs : one a ladder of which nothing is written yet"""
+        """How many rungs, up to n_rungs, the ladder of each job can have; n_rungs where none can be written.
+
+        jobs : one for each ladder, of which nothing is written yet
+        """
         ...
 
 
@@ -205,8 +207,8 @@ class Draft:
         return [level for wave in waves for level in wave if level in self.levels and level not in self.rungs]
 
     def jobs(self, writer: Writer) -> list[Job]:
-        """What can be asked for now: the extremes, then the first of those missing between two neighbours that exist.
-        What no rung can be between any more is a failed rung at once."""
+        """The rungs that can be asked for now: the extremes, then the first missing one between each two neighbours
+        that exist. A rung that can no longer have two neighbours fails at once."""
         missing = self.missing
         if not writer.needs_parents:  # in one round; of two equal texts the one on fewer ladders, or the worse, fails
             waves = schedule(self.n_rungs)
@@ -245,15 +247,17 @@ class Draft:
 
     @property
     def lost(self) -> str:
-        """Why a ladder that was there stays as it was: no text came for a rung that had one. "" where it changes."""
+        """Why a ladder that is written again stays as it was: no text came for a rung that had one.
+        "" where it changes."""
         for level, before in self.replaced.items():
             if before.text and not self.rungs[level].text:
                 return f"rung {level} could not be written again: {self.rungs[level].reason}"
         return ""
 
     def ladder(self, task: Task) -> Ladder:
-        """The ladder, once all is written. One that was there takes its new rungs, or, where a text would be lost, none
-        of them. The history of a rung keeps what it replaced, and what was written and not taken."""
+        """The ladder, once all is written. A ladder that is written again takes all its new rungs, or none of them
+        where a text would be lost. The history of a rung keeps the texts that it replaced, and those that were written
+        and not taken."""
         rungs = dict(self.rungs)
         for level, before in self.replaced.items():
             new = rungs[level]
@@ -283,21 +287,22 @@ def _last_attempt(rung: Rung) -> int:
 
 
 def _remembering(rung: Rung, before: Rung, entry: dict[str, Any]) -> Rung:
-    """The rung with the history of the one before, and an entry more."""
+    """The rung with the history of the rung before it, and a further entry."""
     return replace(rung, provenance={**rung.provenance, "history": [*_history(before), entry]})
 
 
 def _entry(rung: Rung, what: str, why: str) -> dict[str, Any]:
-    """A text that is not in the ladder (any more), with all that it takes to make it again."""
+    """A text that is no longer, or never was, in the ladder, with all that is needed to make it again."""
     provenance = {key: value for key, value in rung.provenance.items() if key != "history"}
     return {"what": what, "why": why, "text": rung.text, "reason": rung.reason, "provenance": provenance}
 
 
 def write_rungs(task: Task, drafts: Sequence[Draft], writer: Writer, progress: Progress | None = None) -> None:
-    """Write what is missing of all drafts, in rounds. progress : told of each rung once, when it is first asked for.
+    """Write the missing rungs of all drafts, in rounds. progress : called once for each rung, when it is first asked
+    for.
 
-    A draft of which a text will come later waits, with all texts of that round: each is unlike those before it. The
-    others are written to their end.
+    A draft waits where one of its texts will come later, together with its other texts of that round, because each text
+    must differ from those before it. The other drafts are finished.
     raises : Unasked, where drafts wait
     """
     going = list(drafts)
@@ -349,12 +354,12 @@ def _unique(contexts: Sequence[Context]) -> list[Context]:
 
 
 def hash_parts(parts: Mapping[str, object]) -> str:
-    """Hex sha256 of the parts by name; JSON keeps them apart, so that no two different sets of parts look alike."""
+    """Hex sha256 of the named parts, as JSON, in which different sets of parts are never the same text."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def subject(task: Task, job: Job) -> dict[str, object]:
-    """What a rung is about: the parts of its key that do not depend on the writer."""
+    """The parts of a rung's key that do not depend on its writer."""
     context, attribute = job.context, job.attribute
     return {
         "context": [context.id, context.text, context.facts],

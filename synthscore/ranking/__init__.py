@@ -1,7 +1,7 @@
 """Texts compared with each other -> scores and an order.
 
     >>> from synthscore import ranking
-    >>> calls = ranking.Comparisons.of([("a", "b", 0.9), ("b", "c", 0.6), ("c", "a", 0.2)])
+    >>> calls = ranking.Comparisons.from_records([("a", "b", 0.9), ("b", "c", 0.6), ("c", "a", 0.2)])
     >>> found = ranking.rank(calls, "poe-bt")
     >>> [found.ids[k] for k in found.order]
     ['a', 'b', 'c']

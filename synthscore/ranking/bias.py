@@ -1,7 +1,7 @@
-"""Does the judge prefer the text that is shown first, and how to take that out. Pure NumPy.
+"""Whether the judge prefers the text that is shown first, and how to take that out. Pure NumPy.
 
 P(A) is the share of calls that the first text wins: 1/2 for a judge that does not look at the order, where each pair
-is asked in both orders or in one that a coin chose. Estimates want the calls of a whole run (`pool`), not of a context.
+is asked in both orders or in a random one. Estimates need the calls of a whole run (`pool`), not of one context.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from .comparisons import Comparisons
 
 
 class PositionBias(NamedTuple):
-    """What a judge makes of the order in which it sees two texts.
+    """How the order in which a judge sees two texts changes its answers.
 
     first_wins : P(A), of calls; a tie is half
     flipped : of pairs judged in both orders, those in which the other text wins in the other order; several calls in
         one order count by majority
     n_both_orders : pairs judged in both orders
-    Intervals are Wilson's, at the number of independent answers that the data amount to: of pairs for flipped, and for
-    first_wins m (1 - m) / variance, the variance being that over pairs (the calls about one pair are no independent
-    answers), at most the number of calls.
+    Intervals are Wilson's, at the effective number of independent answers: for flipped the number of pairs, and for
+    first_wins m (1 - m) / variance, at most the number of calls. The variance is that over pairs, since calls about one
+    pair are not independent.
     """
 
     first_wins: Share
@@ -44,6 +44,9 @@ def pool(contexts: Mapping[str, Comparisons]) -> Comparisons:
     offset = np.repeat(n_before, [len(calls) for calls in sets])
     first = np.concatenate([calls.first for calls in sets]) + offset
     second = np.concatenate([calls.second for calls in sets]) + offset
+    n_samples = None
+    if any(calls.n_samples is not None for calls in sets):
+        n_samples = np.concatenate([calls.samples for calls in sets])
     return Comparisons(
         ids=tuple(f"{name}/{candidate}" for name, calls in contexts.items() for candidate in calls.ids),
         first=first,
@@ -51,18 +54,18 @@ def pool(contexts: Mapping[str, Comparisons]) -> Comparisons:
         log_probs=np.concatenate([calls.log_probs for calls in sets]),
         weights=np.concatenate([calls.weights for calls in sets]),
         signature=Signature.merged(calls.signature for calls in sets),
-        n_samples=np.concatenate([calls.samples for calls in sets])
-        if any(c.n_samples is not None for c in sets)
-        else None,
+        n_samples=n_samples,
     )
 
 
 def position_bias(comparisons: Comparisons) -> PositionBias:
-    """P(A), and what becomes of a decision when the order changes."""
+    """P(A), and how often a decision changes with the order."""
     keys, pair = comparisons.numbered_pairs()
-    decisions, weights = comparisons.decisions, comparisons.weights
+    decisions = comparisons.decisions
+    weights = comparisons.weights
     in_order = comparisons.first < comparisons.second
-    asked, winner = [], []
+    asked = []
+    winner = []
     for rows in (in_order, ~in_order):
         votes = weights[rows] * (decisions[rows] - 0.5)
         asked.append(np.bincount(pair[rows], minlength=len(keys)) > 0)
@@ -112,17 +115,19 @@ def median_debiasing(comparisons: Comparisons) -> Debiasing:
 
         logit p' = logit p - logit tau
 
-    Exact, in log-odds, where probabilities that round to 1 still differ. A certain "similar" has no log-odds and is
-    left out. Needs no labels, but calls in which neither position holds the better texts: both orders, or a coin's.
+    Exact, because log-odds still differ where probabilities round to 1. A certain "similar" has no log-odds and is left
+    out. It needs no labels, but calls in which the better texts favour no position: both orders, or random ones.
     raises : InputError where the median is infinite: half of the answers or more are certain
     source : arXiv:2307.07889, section 3.5
     """
     known = ~np.isnan(comparisons.log_odds)
-    odds, weights = comparisons.log_odds[known], comparisons.weights[known]
+    odds = comparisons.log_odds[known]
+    weights = comparisons.weights[known]
     if not len(odds):
         raise InputError(f"cannot estimate a threshold: none of {len(comparisons)} calls prefers a text")
     order = np.argsort(odds, kind="stable")
-    odds, below = odds[order], np.cumsum(weights[order])
+    odds = odds[order]
+    below = np.cumsum(weights[order])
     around = below[-1] / 2 * np.array([1 - 1e-12, 1 + 1e-12])
     middle = odds[np.searchsorted(below, around)]
     if np.isinf(middle).any():

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import RankingError, SynthscoreWarning
 from ..types import FloatArray
-from .closed_form import Decisions, decided
+from .closed_form import Decisions, decide
 from .comparisons import Comparisons, Pairs
 from .graph import Graph, Information, Stderr, dispersion, require_dense, standard_errors
 from .result import Ranking
@@ -50,10 +50,10 @@ def bradley_terry(
     source : PoE (arXiv 2405.05894) 2.2: its text says "observed", its code does "all".
     """
     epsilon = 1 / (comparisons.n_candidates - 1)
-    pairs = decided(comparisons, decisions).pairs()
-    wins, losses = pairs.shared_out()
+    pairs = decide(comparisons, decisions).pairs()
+    wins, losses = pairs.split_ties()
     extra = epsilon if prior == "observed" else 0.0
-    return _ranked(
+    return _rank(
         comparisons,
         pairs,
         Logistic(wins + extra, losses + extra),
@@ -88,10 +88,10 @@ def soft_bradley_terry(
     settings: dict[str, Any] = {"bias": bias}
     if bias not in (None, "mle"):
         settings["gamma"] = gamma
-    return _ranked(
+    return _rank(
         comparisons,
         pairs,
-        Logistic(*pairs.shared_out(), gamma),
+        Logistic(*pairs.split_ties(), gamma),
         method="poe-bt",
         settings=settings,
         stderr=stderr,
@@ -116,10 +116,12 @@ def bradley_terry_ties(comparisons: Comparisons, *, stderr: Stderr = "auto") -> 
                 "all comparisons are similar, so that nu is infinite and all scores are equal. Expected some wins. "
                 "Take colley or average-probability, or ask the judge for two labels"
             )
-        likelihood, settings = Davidson(pairs.wins, pairs.losses, pairs.ties), {}
+        likelihood = Davidson(pairs.wins, pairs.losses, pairs.ties)
+        settings = {}
     else:
-        likelihood, settings = Logistic(pairs.wins, pairs.losses), {"nu": 0.0}
-    return _ranked(comparisons, pairs, likelihood, method="bt-ties", settings=settings, stderr=stderr)
+        likelihood = Logistic(pairs.wins, pairs.losses)
+        settings = {"nu": 0.0}
+    return _rank(comparisons, pairs, likelihood, method="bt-ties", settings=settings, stderr=stderr)
 
 
 class Slopes(NamedTuple):
@@ -145,7 +147,9 @@ class Logistic:
     """
 
     def __init__(self, wins: FloatArray, losses: FloatArray, gamma: float | None = 0.0) -> None:
-        self.wins, self.losses, self.gamma = wins, losses, gamma
+        self.wins = wins
+        self.losses = losses
+        self.gamma = gamma
         self.games = wins + losses
         self.start = 0.0 if gamma is None else None
 
@@ -173,7 +177,8 @@ class Logistic:
         return Slopes(slope, curvature, -slope, -curvature, float(curvature.sum()))
 
     def _shifted(self, d: FloatArray, theta: float) -> FloatArray:
-        return d - (theta if self.gamma is None else self.gamma)
+        gamma = theta if self.gamma is None else self.gamma
+        return d - gamma
 
     def log_likelihood(self, d: FloatArray, theta: float) -> float:
         x = self._shifted(d, theta)
@@ -186,9 +191,11 @@ class Davidson:
     """wins log P(i) + losses log P(j) + ties log P(similar); theta is log nu."""
 
     def __init__(self, wins: FloatArray, losses: FloatArray, ties: FloatArray) -> None:
-        self.wins, self.losses, self.ties = wins, losses, ties
+        self.wins = wins
+        self.losses = losses
+        self.ties = ties
         self.games = wins + losses + ties
-        # Where equal candidates would be as often similar as all are: it keeps the first step short.
+        # At this nu, equal candidates are similar as often as all pairs are, which keeps the first step short.
         self.start = float(np.log(ties.sum() / (wins + losses).sum()))
 
     def require_finite(self, graph: Graph, ids: Sequence[str]) -> None:
@@ -221,7 +228,7 @@ class Davidson:
         return float(self.wins @ win + self.losses @ lose + self.ties @ tie)
 
 
-def _ranked(
+def _rank(
     comparisons: Comparisons,
     pairs: Pairs,
     likelihood: Logistic | Davidson,
@@ -239,9 +246,9 @@ def _ranked(
     graph = Graph(comparisons.n_candidates, pairs.i, pairs.j)
     if not prior:
         likelihood.require_finite(graph, comparisons.ids)
-    wins, losses = likelihood.wins, likelihood.losses
-    won, lost = graph.sums(wins, losses), graph.sums(losses, wins)
-    start = np.log((won + 0.5) / (lost + 0.5))  # what scores would be if all opponents were equal
+    won = graph.sums(likelihood.wins, likelihood.losses)
+    lost = graph.sums(likelihood.losses, likelihood.wins)
+    start = np.log((won + 0.5) / (lost + 0.5))  # the scores, if all opponents were equally good
     start -= start.mean()
     if likelihood.start is not None:
         start = np.append(start, likelihood.start)
@@ -290,19 +297,23 @@ def _require_told_apart(graph: Graph, games: FloatArray) -> None:
 
 
 class Point:
-    """Scores (mean zero) and theta on the way up, and the derivatives there. at : theta last, if there is one"""
+    """Scores (mean zero) and theta on the way up, and the derivatives there.
 
-    def __init__(self, graph: Graph, likelihood: Logistic | Davidson, prior: float, at: FloatArray) -> None:
-        self.at = at
-        self.scores = at[: graph.n]
-        self.theta = float(at[graph.n :].sum())
+    parameters : scores, then theta if there is one
+    """
+
+    def __init__(self, graph: Graph, likelihood: Logistic | Davidson, prior: float, parameters: FloatArray) -> None:
+        self.parameters = parameters
+        self.scores = parameters[: graph.n]
+        self.theta = float(parameters[graph.n :].sum())
         self.slopes = likelihood.slopes(graph.differences(self.scores), self.theta)
-        gradient, everyone = graph.divergence(self.slopes.d), None
+        gradient = graph.divergence(self.slopes.d)
+        everyone = None
         if prior:
             pull = np.tanh(np.subtract.outer(self.scores, self.scores) / 2)
             gradient -= prior * (pull @ np.ones(graph.n))
             everyone = prior / 2 * (1 - pull**2)
-        gradient -= gradient.mean()  # 0 but for rounding
+        gradient -= gradient.mean()  # The mean is a rounding error.
         column = None
         if self.slopes.theta is not None and self.slopes.dtheta is not None:
             gradient = np.append(gradient, self.slopes.theta.sum())
@@ -316,7 +327,7 @@ class Point:
 def maximise(
     graph: Graph, likelihood: Logistic | Davidson, *, start: FloatArray, prior: float = 0.0
 ) -> tuple[Point, bool, int]:
-    """Where the likelihood is greatest, by Newton's method; whether that was reached, and in how many iterations.
+    """Where the likelihood is greatest, by Newton's method; whether it converged, and in how many iterations.
 
     start : scores, mean zero; and theta, if edges share one
     prior : wins of every candidate against every other one, both ways: prior times the sum over all pairs of
@@ -334,17 +345,20 @@ def maximise(
     point = Point(graph, likelihood, prior, start)
     scale = graph.degrees(likelihood.games) + 2 * prior * (graph.n - 1)
     scale = np.append(scale, likelihood.games.sum())[: len(start)]
-    change, first = np.inf, float(np.linalg.norm(point.gradient))
+    change = np.inf
+    first_size = float(np.linalg.norm(point.gradient))
     for iteration in range(MAX_ITERATIONS + 1):
-        left = float(np.max(np.abs(point.gradient) / scale))
-        converged = left == 0 or (left <= TOLERANCE and change <= LAST_STEP)
+        largest = float(np.max(np.abs(point.gradient) / scale))
+        converged = largest == 0 or (largest <= TOLERANCE and change <= LAST_STEP)
         if converged or iteration == MAX_ITERATIONS:
             break
-        # The nearer to the top, the more exact: a step that is no better than its start would be wasted on the way.
+        # Steps far from the top need not be exact.
         size = float(np.linalg.norm(point.gradient))
-        step = point.information.solve(point.gradient, tolerance=max(1e-10, min(0.05, size / first)))
-        start = point.at
-        change = float(np.ptp(step[: graph.n])) + float(np.abs(step[graph.n :]).sum())
+        tolerance = max(1e-10, min(0.05, size / first_size))
+        step = point.information.solve(point.gradient, tolerance=tolerance)
+        start = point.parameters
+        change_of_scores = float(np.ptp(step[: graph.n]))
+        change = change_of_scores + float(np.abs(step[graph.n :]).sum())
         point = Point(graph, likelihood, prior, start + step)
         if change > SAFE_CHANGE and float(point.gradient @ step) < 0:
             length = float(np.log1p(change)) / change

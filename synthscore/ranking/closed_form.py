@@ -7,18 +7,20 @@ from typing import Literal
 import numpy as np
 
 from ..errors import InputError
-from .comparisons import Comparisons, Pairs, added_up, sum_by
+from .comparisons import Comparisons, Pairs, add_up, sum_by
 from .graph import Graph, Information, Stderr, dispersion, standard_errors
 from .result import Ranking
 
 Decisions = Literal["averaged", "per_call"]
 
 
-def decided(comparisons: Comparisons, decisions: Decisions) -> Comparisons:
-    """With a winner each: the mean answers about every pair, over its calls and both orders; or every call."""
+def decide(comparisons: Comparisons, decisions: Decisions) -> Comparisons:
+    """Comparisons that each have a winner. decisions : of the mean answer about each pair, or of each call"""
     if decisions not in ("averaged", "per_call"):
         raise InputError(f"decisions is {decisions!r}, expected averaged or per_call", value=decisions)
-    return (comparisons.averaged() if decisions == "averaged" else comparisons).hard()
+    if decisions == "averaged":
+        comparisons = comparisons.averaged()
+    return comparisons.hard()
 
 
 def win_ratio(comparisons: Comparisons, *, decisions: Decisions = "averaged") -> Ranking:
@@ -29,7 +31,7 @@ def win_ratio(comparisons: Comparisons, *, decisions: Decisions = "averaged") ->
         itself, as in CA. The same where no pair was judged twice. The default is that of all hard methods here.
     source : CA (arXiv 2307.07889) Eq. 3; PoE (arXiv 2405.05894) 4.1
     """
-    return _shares(comparisons, decided(comparisons, decisions).pairs(), "win-ratio", {"decisions": decisions})
+    return _shares(comparisons, decide(comparisons, decisions).pairs(), "win-ratio", {"decisions": decisions})
 
 
 def average_probability(comparisons: Comparisons) -> Ranking:
@@ -47,22 +49,28 @@ def _shares(comparisons: Comparisons, pairs: Pairs, method: str, settings: dict[
     won += sum_by(pairs.i, pairs.wins, graph.n)
     won += sum_by(pairs.j, pairs.losses, graph.n)
     scores = np.divide(won, games, out=np.full(graph.n, np.nan), where=games > 0)
-    return Ranking(comparisons.ids, scores, games, method, settings=settings)
+    return Ranking(ids=comparisons.ids, scores=scores, n_comparisons=games, method=method, settings=settings)
 
 
 def colley(comparisons: Comparisons, *, decisions: Decisions = "averaged") -> Ranking:
-    """Colley's ratings: win-ratios that mind the strength of whom one met. Around 1/2; any comparisons do.
+    """Colley's ratings: win ratios that allow for the strength of the opponents. Around 1/2; any comparisons will do.
 
         (2 I + diag(n_i) - n_ij) x = 1 + (wins_i - losses_i) / 2
 
     decisions : what a win is, as in win_ratio
-    source : Colley (2002). It is the mean of a win and a loss against a player of 1/2, and the real games.
+    source : Colley (2002). Each candidate also has a win and a loss against an imaginary one of 1/2.
     """
-    pairs = decided(comparisons, decisions).pairs()
+    pairs = decide(comparisons, decisions).pairs()
     graph = Graph(comparisons.n_candidates, pairs.i, pairs.j)
     system = Information(graph, pairs.games, ridge=2.0)
     scores = system.solve(1 + graph.divergence(pairs.wins - pairs.losses) / 2)
-    return Ranking(comparisons.ids, scores, graph.degrees(pairs.games), "colley", settings={"decisions": decisions})
+    return Ranking(
+        ids=comparisons.ids,
+        scores=scores,
+        n_comparisons=graph.degrees(pairs.games),
+        method="colley",
+        settings={"decisions": decisions},
+    )
 
 
 def gaussian(comparisons: Comparisons, *, bias: float | None = None, stderr: Stderr = "auto") -> Ranking:
@@ -87,32 +95,34 @@ def hard_gaussian(comparisons: Comparisons, *, decisions: Decisions = "averaged"
 
     decisions : what a win is, as in win_ratio. stderr, raises : as in gaussian
     """
-    return _least_squares(decided(comparisons, decisions), 0.5, "poe-g-hard", {"decisions": decisions}, stderr)
+    return _least_squares(decide(comparisons, decisions), 0.5, "poe-g-hard", {"decisions": decisions}, stderr)
 
 
 def _least_squares(
     comparisons: Comparisons, beta: float, method: str, settings: dict[str, object], stderr: Stderr
 ) -> Ranking:
-    n, w, mean = comparisons.n_candidates, comparisons.weights, comparisons.probabilities - beta
+    n = comparisons.n_candidates
+    w = comparisons.weights
+    mean = comparisons.probabilities - beta
     swapped = comparisons.first > comparisons.second
     low, high = np.sort([comparisons.first, comparisons.second], axis=0)
-    i, j, (flow, games) = added_up(low, high, n, (w * np.where(swapped, -mean, mean), w))
+    i, j, (flow, games) = add_up(low, high, n, (w * np.where(swapped, -mean, mean), w))
     graph = Graph(n, i, j)
     graph.require_connected(comparisons.ids)
     information = Information(graph, games)
     scores = information.solve(graph.divergence(flow))
     slopes = flow - games * graph.differences(scores)
-    if np.abs(slopes).max() <= 1e-12 * np.abs(flow).max():  # rounding
+    if np.abs(slopes).max() <= 1e-12 * np.abs(flow).max():  # Only rounding errors are left.
         slopes = np.zeros_like(slopes)
     phi, freedom = dispersion(information, slopes, float("nan"))
-    left = float(np.abs(graph.divergence(slopes)).max())
+    gradient = float(np.abs(graph.divergence(slopes)).max())
     return Ranking(
-        comparisons.ids,
-        scores,
-        graph.degrees(games),
-        method,
-        standard_errors(stderr, information, phi),
-        converged=left <= 1e-9 * float(np.abs(flow).sum()),
-        gradient=left,
+        ids=comparisons.ids,
+        scores=scores,
+        n_comparisons=graph.degrees(games),
+        method=method,
+        stderr=standard_errors(stderr, information, phi),
+        converged=gradient <= 1e-9 * float(np.abs(flow).sum()),
+        gradient=gradient,
         settings=settings | {"degrees_of_freedom": freedom},
     )

@@ -1,4 +1,4 @@
-"""What was answered when texts were compared: the input of every ranking method. Pure NumPy: no files, no model.
+"""The answers about pairs of texts: the input of every ranking method. Pure NumPy: no files, no model.
 
 A comparison is one *call*: two texts were shown in an order, and an answer came back. Two calls about the same two
 texts, one in each order, are two comparisons of one *pair*.
@@ -18,7 +18,7 @@ from ..errors import InputError
 from ..signature import Signature
 from ..types import BoolArray, FloatArray, IntArray
 
-# Answers this near to even, in nats, are even: rounding, as of (p + 1 - q) / 2 with p = q, must not decide anything.
+# Log-odds nearer to 0 than this, in nats, count as even: rounding, as of (p + 1 - q) / 2 with p = q, decides nothing.
 EVEN = 1e-12
 
 
@@ -39,7 +39,7 @@ class Pairs(NamedTuple):
     def games(self) -> FloatArray:
         return self.wins + self.losses + self.ties
 
-    def shared_out(self) -> tuple[FloatArray, FloatArray]:
+    def split_ties(self) -> tuple[FloatArray, FloatArray]:
         """Wins and losses, each with half of the ties."""
         return self.wins + self.ties / 2, self.losses + self.ties / 2
 
@@ -69,12 +69,14 @@ class Comparisons:
     n_samples: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        n, k = len(self.ids), len(self.first)
+        n = len(self.ids)
+        k = len(self.first)
         if len(set(self.ids)) < n:
             twice = next(name for name, count in Counter(self.ids).items() if count > 1)
             raise InputError(f"candidate {twice!r} is named twice, expected all ids different", value=twice)
         if n < 2:
-            raise InputError(f"{n} candidate{'s' * (n != 1)}, expected at least 2 to compare")
+            noun = "candidate" if n == 1 else "candidates"
+            raise InputError(f"{n} {noun}, expected at least 2 to compare")
         arrays = self.first, self.second, self.log_probs, self.weights
         shapes = [array.shape for array in arrays]
         if shapes != [(k,), (k,), (k, 3), (k,)] or {array.dtype.kind for array in arrays[:2]} - {*"iu"}:
@@ -85,7 +87,7 @@ class Comparisons:
         low, high = np.sort([self.first, self.second], axis=0)
         probs = np.exp(self.log_probs)
         total = probs.sum(axis=1)
-        good = {  # what is wrong with the rows that are not
+        good = {  # what is wrong with a row -> which rows are good in this respect
             f"an index outside 0..{n - 1}": (low >= 0) & (high < n),
             "a text that is compared with itself": low < high,
             "probabilities that do not sum to 1": np.abs(total - 1) < 1e-6,  # False for NaN
@@ -104,7 +106,7 @@ class Comparisons:
                 )
 
     @classmethod
-    def of(
+    def from_records(
         cls,
         records: Iterable[tuple[str, str, float] | tuple[str, str, float, float]],
         ids: Sequence[str] | None = None,
@@ -115,13 +117,18 @@ class Comparisons:
         raises : InputError, with the row (1-based), for a probability outside [0, 1], an unknown id, ...
         """
         rows = list(records)
-        names = tuple(ids) if ids is not None else tuple(dict.fromkeys(name for row in rows for name in row[:2]))
+        if ids is None:
+            ids = list(dict.fromkeys(name for row in rows for name in row[:2]))
+        names = tuple(ids)
         index = {name: k for k, name in enumerate(names)}
         for number, row in enumerate(rows, 1):
             if not 3 <= len(row) <= 4 or row[0] not in index or row[1] not in index:
+                shown = ", ".join(map(repr, names[:5]))
+                if len(names) > 5:
+                    shown += ", ..."
                 raise InputError(
                     f"comparison {number} is {row!r}, expected (first, second, P(first is better)[, weight]) of the "
-                    f"{len(names)} candidates {', '.join(map(repr, names[:5]))}{', ...' if len(names) > 5 else ''}",
+                    f"{len(names)} candidates {shown}",
                     row=number,
                     value=row,
                 )
@@ -152,8 +159,14 @@ class Comparisons:
             np.log1p(-p, out=log_probs[:, 1])
         if weights is None:
             weights = np.ones(p.shape)
-        i, j = (np.array(which, dtype=None if len(which) else np.int64) for which in (first, second))
-        return cls(tuple(ids), i, j, log_probs, np.asarray(weights, dtype=np.float64))
+        index_type = None if len(first) else np.int64
+        return cls(
+            ids=tuple(ids),
+            first=np.array(first, dtype=index_type),
+            second=np.array(second, dtype=index_type),
+            log_probs=log_probs,
+            weights=np.asarray(weights, dtype=np.float64),
+        )
 
     def __len__(self) -> int:
         return len(self.first)
@@ -161,7 +174,9 @@ class Comparisons:
     @property
     def samples(self) -> FloatArray:
         """n_samples, inf where it is None; shape (K,)."""
-        return np.full(len(self), np.inf) if self.n_samples is None else self.n_samples
+        if self.n_samples is None:
+            return np.full(len(self), np.inf)
+        return self.n_samples
 
     @property
     def sampled(self) -> BoolArray:
@@ -203,8 +218,8 @@ class Comparisons:
         return np.where(np.abs(odds) > EVEN, (odds > 0).astype(np.float64), 0.5)  # NaN, a certain "similar": 1/2
 
     def hard(self) -> Comparisons:
-        """The same calls with their decisions instead of probabilities; neither ahead: similar. Of sampled answers each
-        is a decision: their rows stay as they are."""
+        """The same calls with decisions instead of probabilities; where neither text is ahead, it is similar. Rows of
+        sampled answers stay as they are, since each of their answers is a decision already."""
         decisions = self.decisions
         log_probs = np.empty((len(self), 3))
         for label, decision in enumerate((1.0, 0.0, 0.5)):
@@ -212,7 +227,7 @@ class Comparisons:
         return replace(self, log_probs=np.where(self.sampled[:, None], self.log_probs, log_probs))
 
     def smoothed(self) -> Comparisons:
-        """With half an answer more for each of the two texts in the rows of sampled answers: none of these is certain.
+        """Rows of sampled answers get half an answer more for each text, so that none of them is certain.
 
         p = (n p + 1/2) / (n + 1),   and P(similar) = n P(similar) / (n + 1);   weights stay
         """
@@ -225,7 +240,7 @@ class Comparisons:
         return replace(self, log_probs=np.where(sampled, more, self.log_probs))
 
     def shifted(self, shift: float) -> Comparisons:
-        """Log-odds of every first text raised by `shift` nats; P(similar) gives or takes what the others do not.
+        """Log-odds of every first text raised by `shift` nats.
 
         l[first] + shift / 2,  l[second] - shift / 2,  normalised again
         """
@@ -238,13 +253,14 @@ class Comparisons:
         if chosen.dtype != np.bool_:
             chosen = chosen.astype(np.int64)
         columns = {name: getattr(self, name) for name in ("first", "second", "log_probs", "weights", "n_samples")}
-        return replace(self, **{name: values[chosen] for name, values in columns.items() if values is not None})
+        taken = {name: values[chosen] for name, values in columns.items() if values is not None}
+        return replace(self, **taken)
 
     def averaged(self) -> Comparisons:
-        """One comparison a pair, i < j: the mean answer over its calls, both orders alike, weighing as they all did.
+        """One comparison for each pair, i < j: the mean answer over its calls in either order, with their total weight.
 
-        What the two-order average of PoE sees; hard() of it is PoE's "averaged" decision, hard() before it CA's
-        "per call" one.
+        This is PoE's average over both orders. hard() after it gives PoE's "averaged" decision, hard() before it CA's
+        "per call" decision.
         """
         pairs = self.pairs()
         games = pairs.games
@@ -254,15 +270,15 @@ class Comparisons:
         return replace(self, first=pairs.i, second=pairs.j, log_probs=log_probs, weights=games, n_samples=None)
 
     def numbered_pairs(self) -> tuple[IntArray, IntArray]:
-        """A number for each pair, min(i, j) N + max(i, j), sorted; and of each call, the index of its pair's."""
+        """The sorted numbers of the pairs, min(i, j) N + max(i, j); and of each call, its index among them."""
         low, high = np.sort([self.first, self.second], axis=0)
         numbers, pair = np.unique(low * self.n_candidates + high, return_inverse=True)
         return numbers, pair
 
     def pairs(self, *, ordered: bool = False) -> Pairs:
-        """Sums over the calls about each pair (sparse: memory is in calls and pairs, never in N squared).
+        """Sums over the calls about each pair. Memory grows with calls and pairs, not with N squared.
 
-        ordered : one sum for each order of a pair instead: i was shown first, j second
+        ordered : one sum for each order of a pair instead; i was shown first, j second
         """
         wins, losses, ties = (np.exp(self.log_probs) * self.weights[:, None]).T
         i, j = self.first, self.second
@@ -270,11 +286,12 @@ class Comparisons:
             swapped = i > j
             i, j = np.sort([i, j], axis=0)
             wins, losses = np.where(swapped, [losses, wins], [wins, losses])
-        i, j, sums = added_up(i, j, self.n_candidates, (wins, losses, ties))
-        return Pairs(i, j, *sums)
+        i, j, sums = add_up(i, j, self.n_candidates, (wins, losses, ties))
+        wins, losses, ties = sums
+        return Pairs(i=i, j=j, wins=wins, losses=losses, ties=ties)
 
 
-def added_up(
+def add_up(
     i: IntArray, j: IntArray, n: int, columns: Sequence[FloatArray]
 ) -> tuple[IntArray, IntArray, list[FloatArray]]:
     """Each (i, j) once, sorted, and the sums of the columns over its rows. i and j are 0..n-1."""
@@ -284,5 +301,5 @@ def added_up(
 
 
 def sum_by(index: IntArray, values: FloatArray, n: int) -> FloatArray:
-    """Of the values at each index, shape (n,)."""
-    return np.bincount(index, values, n).astype(np.float64, copy=False)  # whole numbers where there are no values
+    """Sums of the values at each index, shape (n,)."""
+    return np.bincount(index, values, n).astype(np.float64, copy=False)  # bincount of no values gives integers

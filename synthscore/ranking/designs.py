@@ -15,16 +15,17 @@ import numpy as np
 from ..errors import InputError
 from ..types import BoolArray, FloatArray, IntArray
 
-_TIE = 1e-9  # gains that differ by less, relatively, are equal: rounding must not choose between them
+_TIE = 1e-9  # Gains whose relative difference is smaller count as equal, so that rounding does not choose between them.
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
     """Which questions are asked about the candidates of each ranking.
 
-    budget : questions, about the pairs that tell most (`greedy`); a pair in both orders is two. None: about all pairs
-    orders : in which a pair is asked, "both" or "one"
-    seed : of what is drawn
+    budget : number of questions, about the pairs that tell most (`greedy`); a pair in both orders is two questions.
+        None: about all pairs
+    orders : whether a pair is asked in "both" orders or in "one"
+    seed : of the random choices
     raises : InputError
     """
 
@@ -44,11 +45,11 @@ class Selection:
 
     @property
     def both_orders(self) -> bool:
-        """Whether each pair is asked about in both."""
+        """Whether each pair is asked about in both orders."""
         return self.orders == "both"
 
     def calls(self, n: int, rng: np.random.Generator) -> IntArray:
-        """About n candidates: as many as the budget has, or all there are where they are fewer.
+        """The calls about n candidates: as many as the budget allows, or all where there are fewer.
 
         raises : InputError where the budget cannot connect all candidates
         """
@@ -59,14 +60,18 @@ class Selection:
     def __str__(self) -> str:
         """For signatures."""
         pairs = "all" if self.budget is None else f"greedy,budget={self.budget}"
-        return f"{pairs},{'both-orders' if self.both_orders else 'one-order'},seed={self.seed}"
+        orders = "both-orders" if self.both_orders else "one-order"
+        return f"{pairs},{orders},seed={self.seed}"
 
 
 def all_pairs(n: int, *, both_orders: bool = True) -> IntArray:
     """Every pair, in both orders or in one. In one, each candidate is first in half of its pairs (even n: give or take
     one)."""
     require_budget(n, n - 1)
-    return numbered_calls(n, np.arange(n * (n - 1) // (1 if both_orders else 2)))
+    n_calls = n * (n - 1)
+    if not both_orders:
+        n_calls //= 2
+    return numbered_calls(n, np.arange(n_calls))
 
 
 def greedy(n: int, n_calls: int, rng: np.random.Generator, *, both_orders: bool = True) -> IntArray:
@@ -85,7 +90,8 @@ def greedy(n: int, n_calls: int, rng: np.random.Generator, *, both_orders: bool 
     source : arXiv:2405.05894, section 3.6 and A.6. Memory grows with n squared; times: benchmarks/pair_selection.py
     """
     require_budget(n, n_calls, most=n * (n - 1), both_orders=both_orders)
-    pairs = rng.permutation(n)[_greedy_pairs(n, n_calls // 2 if both_orders else n_calls)]
+    n_pairs = n_calls // 2 if both_orders else n_calls
+    pairs = rng.permutation(n)[_greedy_pairs(n, n_pairs)]
     if both_orders:
         return in_both_orders(pairs)
     all_once = n * (n - 1) // 2
@@ -145,8 +151,8 @@ def _greedy_pairs(n: int, n_pairs: int) -> IntArray:
     spare = np.triu(np.ones((n, n), dtype=np.bool_), 1)
     spare[pairs[:, 0], pairs[:, 1]] = False
     while True:
-        # Rounding errors add up with the picks, and are relative to the resistances at the start of a stage, which
-        # fall: a new start whenever the number of pairs has doubled bounds them, for a few factorisations.
+        # Rounding errors add up with every pick, relative to the resistances at the start of a stage. Computing these
+        # anew whenever the number of pairs has doubled bounds the errors at the price of a few factorisations.
         n_picks = min(len(pairs), n_pairs - len(pairs))
         pairs = np.concatenate([pairs, _most_informative(resistance, spare, n_picks)])
         if len(pairs) == n_pairs:

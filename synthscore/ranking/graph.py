@@ -1,7 +1,6 @@
-"""The graph of who was compared with whom: whether scores exist at all, linear systems on its Laplacian, and how far
-scores that solve them may be off.
+"""The graph of who was compared with whom: whether scores exist, linear systems on its Laplacian, and standard errors.
 
-Knows nothing of probabilities. An edge carries a weight; nothing here is ever N x N unless asked for.
+Edges carry weights; nothing here knows of probabilities. An N x N matrix is made only where a docstring says so.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from ..errors import InputError, RankingError
 from ..types import FloatArray, IntArray, grouped
-from .comparisons import added_up, sum_by
+from .comparisons import add_up, sum_by
 
-SMALL = 128  # up to this many unknowns, a dense solve is as fast as anything
+SMALL = 128  # unknowns up to which a dense solve is as fast as conjugate gradients
 PATIENCE = 4  # steps of conjugate gradients for each unknown
-MOST_DENSE = 10_000  # a matrix of this many candidates is 0.8 GB
+MOST_DENSE = 10_000  # candidates up to which a dense matrix is made: it then has 0.8 GB
 
 Stderr = Literal["auto", "model"] | None
 AUTOMATIC = 3_000  # candidates up to which "auto" computes errors: about 2 s, 100 MB
@@ -33,22 +32,25 @@ class Graph:
     """
 
     def __init__(self, n: int, i: IntArray, j: IntArray) -> None:
-        self.n, self.i, self.j = n, i, j
+        self.n = n
+        self.i = i
+        self.j = j
 
     def differences(self, x: FloatArray) -> FloatArray:
         """x_i - x_j of every edge."""
         return np.asarray(x[self.i] - x[self.j])
 
     def divergence(self, flow: FloatArray) -> FloatArray:
-        """The flow of each candidate's edges: + where it is i, - where it is j. The transpose of differences."""
+        """For every candidate, the sum of the flow over its edges: + where it is i, - where it is j. The transpose of
+        differences."""
         return sum_by(self.i, flow, self.n) - sum_by(self.j, flow, self.n)
 
     def degrees(self, weights: FloatArray) -> FloatArray:
-        """For every candidate, the weight of its edges."""
+        """For every candidate, the total weight of its edges."""
         return self.sums(weights, weights)
 
     def sums(self, of_i: FloatArray, of_j: FloatArray) -> FloatArray:
-        """For every candidate, what its edges have for i where it is i, and for j where it is j."""
+        """For every candidate, the sum of of_i over the edges where it is i, and of of_j over those where it is j."""
         return sum_by(self.i, of_i, self.n) + sum_by(self.j, of_j, self.n)
 
     def require_connected(self, ids: Sequence[str]) -> None:
@@ -57,29 +59,30 @@ class Graph:
         if len(groups) > 1:
             raise RankingError(
                 f"scores are known up to a shift inside each of {len(groups)} groups that no comparison links: "
-                f"{_shown(groups.values())}. Expected one group. Compare across groups, rank each by itself, or take "
+                f"{_show(groups.values())}. Expected one group. Compare across groups, rank each by itself, or take "
                 "a method that works without (bt with prior='all', colley, win-ratio, average-probability)"
             )
 
     def require_finite(self, ids: Sequence[str], wins: FloatArray, losses: FloatArray) -> None:
-        """raises : RankingError if the likelihood grows for ever as a group of candidates moves away from the rest.
+        """Finite scores exist if and only if the graph of wins is strongly connected (Ford 1957).
 
         wins, losses : shape (n_edges,), >= 0; weight of the answers for i, for j
-
-        Finite scores exist if and only if the graph of wins is strongly connected (Ford 1957).
+        raises : RankingError if the likelihood grows for ever as a group of candidates moves away from the rest
         """
-        if (wins > 0).all() and (losses > 0).all():
+        won = wins > 0
+        lost = losses > 0
+        if won.all() and lost.all():
             return self.require_connected(ids)
-        won, lost = wins > 0, losses > 0
         i = np.concatenate([self.i[won], self.j[lost]])
         j = np.concatenate([self.j[won], self.i[lost]])
         part, groups = _components(ids, i, j, "strong")
         if len(groups) > 1:
             self.require_connected(ids)
             across = part[i] != part[j]
-            beaten, winners = set(part[j[across]].tolist()), set(part[i[across]].tolist())
-            unbeaten = _shown(group for k, group in groups.items() if k not in beaten)
-            winless = _shown(group for k, group in groups.items() if k not in winners)
+            beaten = set(part[j[across]].tolist())
+            winners = set(part[i[across]].tolist())
+            unbeaten = _show(group for k, group in groups.items() if k not in beaten)
+            winless = _show(group for k, group in groups.items() if k not in winners)
             raise RankingError(
                 f"scores are not finite: {unbeaten} never lost to the others, {winless} never won against the others, "
                 "so their distance grows without end. Expected wins both ways across any split of the candidates. "
@@ -87,24 +90,27 @@ class Graph:
             )
 
     def require_finite_shift(self, wins: FloatArray, losses: FloatArray) -> None:
-        """raises : RankingError if the likelihood grows for ever with gamma, which is taken from all differences.
+        """gamma is subtracted from all differences. It has no finite estimate where, for gamma = 1 or -1, scores exist
+        with x_i - x_j >= gamma on edges with wins and <= gamma on edges with losses. Such scores exist if and only if
+        no cycle of these bounds is negative.
 
-        It does where scores exist with x_i - x_j >= gamma on edges with wins and <= gamma on those with losses, for
-        gamma = 1 or -1: such differences exist if and only if no cycle of these bounds is negative. The edges, in the
-        order of showing, are strongly connected and tell gamma from the scores.
+        The edges must be ordered as the texts were shown, strongly connected, and tell gamma from the scores.
+
+        raises : RankingError if the likelihood grows for ever with gamma
         """
-        won, lost = wins > 0, losses > 0
+        won = wins > 0
+        lost = losses > 0
         if won.all() and lost.all():
             return
         source = np.concatenate([self.i[won], self.j[lost]])
         target = np.concatenate([self.j[won], self.i[lost]])
         for gamma, preferred in ((1.0, "second"), (-1.0, "first")):
             bound = np.concatenate([np.full(int(won.sum()), -gamma), np.full(int(lost.sum()), gamma)])
-            # The smaller of two bounds on one difference counts; a sparse matrix would add them up.
+            # Only the smaller of two bounds on one difference is kept, since a sparse matrix would add them up.
             order = np.lexsort((bound, target, source))
             key = source[order] * self.n + target[order]
-            one = order[np.append(True, key[1:] > key[:-1])]
-            bounds = sparse.csr_array((bound[one], (source[one], target[one])), shape=(self.n, self.n))
+            kept = order[np.append(True, key[1:] > key[:-1])]
+            bounds = sparse.csr_array((bound[kept], (source[kept], target[kept])), shape=(self.n, self.n))
             try:
                 csgraph.bellman_ford(bounds, indices=np.array([0]))
             except csgraph.NegativeCycleError:
@@ -125,20 +131,22 @@ def _components(
     return part.astype(np.int64), grouped(zip(part.tolist(), ids, strict=True))
 
 
-def _shown(groups: Iterable[Sequence[str]]) -> str:
-    """The three largest, and three names of each."""
+def _show(groups: Iterable[Sequence[str]]) -> str:
+    """The three largest groups, in braces, with three names of each."""
 
-    def some(shown: Sequence[str]) -> str:
-        more = [f"{len(shown) - 3} more"] if len(shown) > 3 else []
-        return " and ".join([", ".join(shown[:3]), *more])
+    def show_three(words: Sequence[str]) -> str:
+        shown = ", ".join(words[:3])
+        if len(words) > 3:
+            shown += f" and {len(words) - 3} more"
+        return shown
 
     largest_first = sorted(groups, key=len, reverse=True)
-    in_braces = [some([repr(name) for name in group]) for group in largest_first]
-    return some([f"{{{names}}}" for names in in_braces])
+    names = [show_three([repr(name) for name in group]) for group in largest_first]
+    return show_three([f"{{{group}}}" for group in names])
 
 
 def require_dense(n: int, what: str, remedy: str) -> None:
-    """raises : RankingError for what would need a matrix of too many candidates"""
+    """raises : RankingError where there are too many candidates for a dense matrix. what : is to be computed"""
     if n > MOST_DENSE:
         raise RankingError(
             f"cannot hold {what} of {n} candidates ({8 * n * n / 1e9:.0f} GB), expected at most {MOST_DENSE}. {remedy}"
@@ -146,14 +154,14 @@ def require_dense(n: int, what: str, remedy: str) -> None:
 
 
 class Information:
-    """Minus the second derivative of a log-likelihood: the Laplacian of the weighted graph, and what comes on top.
+    """Minus the second derivative of a log-likelihood: the Laplacian of the weighted graph, with these additions.
 
         L[a, a] = weight of a's edges + ridge;  L[a, b] = -weight of (a, b)
 
     weights : shape (n_edges,), >= 0
-    ridge : added to the diagonal; without it L is singular, and everything happens where the sum is 0
-    everyone : shape (N, N); weights between all candidates, besides those of the edges
-    column, corner : shape (N,) and a number; the row and column of one more parameter, last
+    ridge : added to the diagonal; without it L is singular, and solutions are those whose scores sum to 0
+    everyone : shape (N, N); weights between all candidates, added to those of the edges
+    column, corner : shape (N,) and a number; the last row and column, of a parameter that all edges share
     """
 
     def __init__(
@@ -166,11 +174,16 @@ class Information:
         column: FloatArray | None = None,
         corner: float = 0.0,
     ) -> None:
-        self.graph, self.weights, self.ridge, self.everyone = graph, weights, ridge, everyone
-        self.column, self.corner = column, corner
-        of_everyone = 0.0 if everyone is None else everyone @ np.ones(graph.n)
-        self.diagonal = graph.degrees(weights) + ridge + of_everyone
-        # What is added between all candidates to make L regular without changing it where scores sum to 0.
+        self.graph = graph
+        self.weights = weights
+        self.ridge = ridge
+        self.everyone = everyone
+        self.column = column
+        self.corner = corner
+        self.diagonal = graph.degrees(weights) + ridge
+        if everyone is not None:
+            self.diagonal += everyone @ np.ones(graph.n)
+        # Added to every element, this makes L regular without changing it for scores that sum to 0.
         self.gauge = 0.0 if ridge else float(self.diagonal.mean()) / graph.n
 
     def dense(self, gauge: float = 0.0) -> FloatArray:
@@ -190,9 +203,9 @@ class Information:
         return matrix
 
     def solve(self, b: FloatArray, tolerance: float = 1e-12) -> FloatArray:
-        """x with L x = b; without ridge, the one whose scores sum to 0 (those of b do).
+        """x with L x = b; without ridge, the x whose scores sum to 0, for b whose scores do.
 
-        tolerance : of |L x - b|, relative to |b|, if reached by conjugate gradients
+        tolerance : of |L x - b|, relative to |b|, where conjugate gradients are used
         """
         x = self._solve_dense(b) if len(b) <= SMALL else None
         if x is None:
@@ -209,7 +222,8 @@ class Information:
 
     def _solve_by_gradients(self, b: FloatArray, tolerance: float) -> FloatArray:
         """By conjugate gradients, sparse."""
-        n, size = self.graph.n, len(b)
+        n = self.graph.n
+        size = len(b)
         edges = sparse.csr_array((self.weights, (self.graph.i, self.graph.j)), shape=(n, n))
         back = edges.T
 
@@ -224,12 +238,12 @@ class Information:
 
         scaling = sparse.diags_array(1 / np.append(self.diagonal, self.corner)[:size])
         system = LinearOperator((size, size), product, dtype=np.float64)
-        # From 0, so that x'Lx = x'b whenever it stops: Newton's method counts on that.
+        # Starting from 0 gives x'Lx = x'b wherever it stops, on which Newton's method relies.
         x, _ = cg(system, b, rtol=tolerance, atol=0.0, maxiter=PATIENCE * size, M=scaling)
         return np.asarray(x)
 
     def covariance(self) -> FloatArray:
-        """The inverse, dense; without ridge, on the vectors that sum to 0. O(N^3) time, O(N^2) memory."""
+        """The inverse, an N x N matrix; without ridge, on the vectors that sum to 0. O(N^3) time, O(N^2) memory."""
         n = self.graph.n
         require_dense(n, "the errors", "Take stderr='bootstrap' or 'none'")
         lower, failed = linalg.lapack.dpotrf(self.dense(self.gauge), lower=1)
@@ -246,21 +260,22 @@ class Information:
 
 
 def dispersion(information: Information, slopes: FloatArray, unmeasured: float) -> tuple[float, int]:
-    """How many times as far from the scores the pairs' answers are as the curvature says, squared; and the degrees of
-    freedom it rests on. When these are few, take Student's t for intervals.
+    """The variance of the pairs' answers around the scores, relative to the one that the curvature implies; and its
+    degrees of freedom. Where these are few, intervals need Student's t.
 
         phi = sum over pairs of g^2 / h / freedom,   freedom = pairs - parameters
 
-    The pair is the unit, in whichever orders and however often it was asked: what a judge says twice is one decision.
+    g and h are the derivative and the curvature of a pair's log-likelihood. The pair is the unit, in whichever orders
+    and however often it was asked, since a judge that says the same twice has decided once.
 
-    g, h : derivative and curvature of a pair's log-likelihood, sums of slopes, shape (n_edges,), and of the weights
-    unmeasured : phi where no freedom is left. 1: each call is a coin's flip
+    slopes : derivatives of the edges' log-likelihoods, shape (n_edges,)
+    unmeasured : phi where no freedom is left; 1 is that of coin flips
     source : quasi-likelihood, McCullagh and Nelder (1989), 9.2
     """
     graph = information.graph
     low, high = np.sort([graph.i, graph.j], axis=0)
     columns = np.where(graph.i < graph.j, slopes, -slopes), information.weights
-    _, _, (slope, curvature) = added_up(low, high, graph.n, columns)
+    _, _, (slope, curvature) = add_up(low, high, graph.n, columns)
     n_parameters = graph.n - (information.column is None)
     freedom = max(len(slope) - n_parameters, 0)
     if not freedom:
@@ -270,18 +285,22 @@ def dispersion(information: Information, slopes: FloatArray, unmeasured: float) 
 
 
 def standard_errors(kind: Stderr, information: Information, phi: float | FloatArray) -> FloatArray:
-    """Of scores with mean zero, and of the parameter that all edges share, if there is one: H^-1 M H^-1, H the
-    information at the scores and M that of the edges alone, phi times.
+    """Of scores with mean zero, and of the parameter that all edges share, if there is one.
+
+    They are the roots of the diagonal of H^-1 M H^-1, where H is the information at the scores, and M is phi times the
+    information of the edges alone.
 
     kind : "model"; "auto": the same for at most 3,000 candidates, else None; None: NaN
-    phi : as `dispersion` measures it; or where it is known, shape (n_edges,): how often its decision was counted
-    raises : RankingError for more than 10,000 candidates: the inverse is dense
+    phi : as `dispersion` measures it; or, where it is known, of each edge, shape (n_edges,): how often its one decision
+        was counted
+    raises : RankingError for more than 10,000 candidates, because the inverse is a dense matrix
     """
     if kind not in ("auto", "model", None):
         raise InputError(f"stderr is {kind!r}, expected 'auto', 'model' or None")
     n = information.graph.n
     if kind is None or (kind == "auto" and n > AUTOMATIC):
-        return np.full(n if information.column is None else n + 1, np.nan)
+        n_parameters = n if information.column is None else n + 1
+        return np.full(n_parameters, np.nan)
     covariance = information.covariance()
     if isinstance(phi, float):
         variance = phi * np.diag(covariance)

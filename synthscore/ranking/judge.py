@@ -1,5 +1,5 @@
-"""Texts + a judge -> comparisons: which questions are asked, and what becomes of the answers. The one module of ranking
-that asks a model.
+"""Texts + a judge -> comparisons: chooses the questions, and keeps the answers. The one module of ranking that asks a
+model.
 
     >>> sets = compare("candidates.jsonl", engine, task="summarization", attribute="coherence")
     >>> sets.save("comparisons.jsonl")
@@ -52,7 +52,7 @@ def compare(
     encoding: str = "utf-8",
     fields: Mapping[str, str] | None = None,
 ) -> ComparisonSets:
-    """What a judge answers when candidates for the same context are compared, a set for each context and attribute.
+    """A judge's comparisons of candidates for the same context, a set for each context and attribute.
 
     candidates : rows with context_id, text, and context unless `contexts` holds them; maybe id and system
     judge : an engine, or the name of a model (open_judge: behind the default store)
@@ -64,9 +64,11 @@ def compare(
     """
     from ..engines import open_judge
 
-    of_task = task if isinstance(task, Task) else load_task(task)
-    names = [attribute] if isinstance(attribute, str) else attribute
-    attributes = [of_task.attribute(name).name for name in dict.fromkeys(names)]
+    if not isinstance(task, Task):
+        task = load_task(task)
+    if isinstance(attribute, str):
+        attribute = [attribute]
+    attributes = [task.attribute(name).name for name in dict.fromkeys(attribute)]
     known: dict[str, Context] = {}
     if contexts is not None:
         read, errors = read_contexts(contexts, encoding=encoding)
@@ -81,48 +83,57 @@ def compare(
                 target = _candidate(item, known, add=contexts is None, fields=fields)
                 by_context.setdefault(target.context_id, []).append(target)
             except InputError as error:
-                said = {"id": item.id, "context_id": item.context_id, "attribute": item.attribute}
-                left_out.append(LeftOut({name: value for name, value in said.items() if value}, str(error)))
+                names = {"id": item.id, "context_id": item.context_id, "attribute": item.attribute}
+                known_names = {name: value for name, value in names.items() if value}
+                left_out.append(LeftOut(known_names, str(error)))
     problems = []
     taken = some_contexts(by_context, limit)
     wanted = [name for name in by_context if name in taken and (only is None or only(name))]
-    for context, texts in ((known[name], by_context[name]) for name in wanted):
+    for context_id in wanted:
+        targets = by_context[context_id]
         for name in attributes:
-            if len(texts) > 1:
-                ids, shown = zip(*((target.id, target.text) for target in texts), strict=True)
-                problems.append(Problem(context, name, ids, shown))
-            elif texts:
-                alone = {"id": texts[0].id, "context_id": context.id, "attribute": name}
+            if len(targets) > 1:
+                problem = Problem(
+                    context=known[context_id],
+                    attribute=name,
+                    ids=tuple(target.id for target in targets),
+                    texts=tuple(target.text for target in targets),
+                )
+                problems.append(problem)
+            else:
+                alone = {"id": targets[0].id, "context_id": context_id, "attribute": name}
                 reason = "it is the only candidate of its context, expected at least 2 to compare"
                 left_out.append(LeftOut(alone, reason))
-    asked = PairJudge(problems, open_judge(judge), Templates(of_task, asking.prompts), asking)
-    return ask_judge(asked, selection, left_out)
+    pair_judge = PairJudge(problems, open_judge(judge), Templates(task, asking.prompts), asking)
+    return ask_judge(pair_judge, selection, left_out)
 
 
 def _candidate(item: Item, known: dict[str, Context], *, add: bool, fields: Mapping[str, str] | None) -> Target:
-    """The candidate that a row holds. known : contexts. add : the row says what its context is, which is added to them
+    """The candidate that a row holds.
 
+    known : contexts by id. add : the row holds the text of its context, which is added to these
     raises : InputError
     """
     target = item.require_target()
     row = item.row
     assert isinstance(row, Row)
     if add:
-        ours = make_row(row.number, row.values, row.source, fields or {})
-        assert isinstance(ours, Row)
-        add_context(known, ours)
+        renamed = make_row(row.number, row.values, row.source, fields or {})
+        assert isinstance(renamed, Row)
+        add_context(known, renamed)
     elif item.context_id not in known:
-        seen = f"its context {item.context_id!r} is not in the file of contexts"
-        raise row_error(row, "id", item.id, seen, "Mend or remove the row")
+        problem = f"its context {item.context_id!r} is not in the file of contexts"
+        raise row_error(row, "id", item.id, problem, "Mend or remove the row")
     elif item.context and not same_context(item.context, known[item.context_id].text):
-        seen = f"its context {item.context_id!r} has another text in the file of contexts: {item.context[:40]!r}"
-        raise row_error(row, "context", item.context, seen, "Give its context an id of its own")
+        problem = f"its context {item.context_id!r} has another text in the file of contexts: {item.context[:40]!r}"
+        raise row_error(row, "context", item.context, problem, "Give its context an id of its own")
     return target
 
 
 def ask_judge(judge: PairJudge, selection: Selection, left_out: Sequence[LeftOut] = ()) -> ComparisonSets:
-    """A judge's answers to what is chosen about its problems. A problem that the budget cannot connect is left out."""
-    problems, refused = judge.problems, list(left_out)
+    """The judge's comparisons of the calls that are selected. A problem that the budget cannot connect is left out."""
+    problems = judge.problems
+    refused = list(left_out)
     chosen: dict[int, IntArray] = {}
     for k, problem in enumerate(problems):
         try:
@@ -131,9 +142,10 @@ def ask_judge(judge: PairJudge, selection: Selection, left_out: Sequence[LeftOut
             names = dict(zip(GROUPS, problem.group, strict=True))
             refused += [LeftOut({"id": text, **names}, str(error)) for text in problem.ids]
     judge([(k, i, j) for k, calls in chosen.items() for i, j in calls.tolist()])
-    signature, answered = judge.signature.with_(selection=selection), judge.comparisons()
+    signature = judge.signature.with_(selection=selection)
+    answered = judge.comparisons()
     sets = {problems[k].group: replace(answered[k], signature=signature) for k in chosen}
-    return ComparisonSets(GROUPS, sets, tuple(refused), tuple(judge.failures))
+    return ComparisonSets(by=GROUPS, sets=sets, left_out=tuple(refused), failures=tuple(judge.failures))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,20 +159,20 @@ class Problem:
 
     @property
     def group(self) -> Group:
-        """What tells its comparisons from those of others: the values of GROUPS."""
+        """The values of the columns GROUPS, by which its comparisons are told from other problems'."""
         return self.context.id, self.attribute
 
     def rng(self, seed: int) -> np.random.Generator:
-        """For what is drawn about this problem, whatever its neighbours are."""
+        """For random choices about this problem, which do not depend on other problems."""
         return seeded_rng(seed, self.context.id, self.attribute)
 
 
 class PairJudge:
     """Answers calls about problems by asking an engine, and keeps what was answered.
 
-    asking : its protocol is "choose": which of the two is better; "compare": also similar, which bt-ties uses; or
-        "yes_no". In each of them, which text is the target of synthscore.judging.asking is read off the template: the
-        one it shows second or first. Each call says in which order it is asked, so both_orders is False
+    asking : its protocol is "choose" (which text is better?), "compare" (better, worse or similar, which bt-ties uses)
+        or "yes_no". The template decides whether the target of synthscore.judging.asking is the text shown first or
+        second. Each call has its own order, so that both_orders is False
     failures : calls without an answer, so far
     """
 
@@ -180,7 +192,9 @@ class PairJudge:
             )
         self.problems = tuple(problems)
         asking = replace(asking, both_orders=False)
-        self.engine, self.templates, self.asking = engine, templates, asking
+        self.engine = engine
+        self.templates = templates
+        self.asking = asking
         self.failures: list[Unanswered] = []
         self._answered: list[list[tuple[int, int, FloatArray, float]]] = [[] for _ in problems]
         self._target_first = _target_first(templates, asking.protocol)
@@ -191,13 +205,14 @@ class PairJudge:
 
         raises : TemplateError, TaskError, LabelError
         """
-        # Sorted, because neighbours share their beginning: the context, then the text that is shown first.
+        # Sorted, so that neighbouring prompts share their beginning: the context, then the text that is shown first.
         order = sorted(range(len(calls)), key=calls.__getitem__)
         verdicts = ask([self._pair(*calls[row]) for row in order], self.engine, self.templates, self.asking)
-        both = (verdicts.better, verdicts.worse) if self._target_first else (verdicts.worse, verdicts.better)
+        first_better = verdicts.better if self._target_first else verdicts.worse
+        second_better = verdicts.worse if self._target_first else verdicts.better
         answers = np.empty((len(calls), 3))
         with np.errstate(divide="ignore"):
-            answers[order] = np.log(np.stack([*both, verdicts.similar], axis=1))
+            answers[order] = np.log(np.stack([first_better, second_better, verdicts.similar], axis=1))
         n_samples = np.empty(len(calls))
         n_samples[order] = verdicts.n_samples[0]
         reasons = {order[k]: reason for k, reason in verdicts.failures.items()}
@@ -216,17 +231,16 @@ class PairJudge:
         return Pair(problem.context, problem.attribute, problem.texts[target], problem.texts[reference])
 
     def comparisons(self) -> list[Comparisons]:
-        """What was answered so far, one set a problem, in the order in which it was asked."""
+        """The answers so far, one set for each problem, in the order in which they were asked."""
         sets = []
         for problem, answered in zip(self.problems, self._answered, strict=True):
-            firsts, seconds, answers, n_samples = zip(*answered, strict=True) if answered else ((), (), (), ())
-            counts = np.array(n_samples, dtype=np.float64)
+            counts = np.array([n_samples for *_, n_samples in answered], dtype=np.float64)
             sampled = np.isfinite(counts)
             calls = Comparisons(
                 ids=problem.ids,
-                first=np.array(firsts, dtype=np.int64),
-                second=np.array(seconds, dtype=np.int64),
-                log_probs=np.array(answers).reshape(-1, 3),
+                first=np.array([first for first, *_ in answered], dtype=np.int64),
+                second=np.array([second for _, second, *_ in answered], dtype=np.int64),
+                log_probs=np.array([answer for _, _, answer, _ in answered]).reshape(-1, 3),
                 weights=np.where(sampled, counts, 1.0),
                 signature=self.signature,
                 n_samples=counts if sampled.any() else None,
@@ -241,5 +255,6 @@ def _target_first(templates: Templates, protocol: str) -> bool:
     if protocol == "choose":
         prompt = templates.choose(_PROBE, attribute, first=texts["reference"], second=texts["target"])
     else:
-        prompt = (templates.compare if protocol == "compare" else templates.yes_no)(_PROBE, attribute, **texts)
+        make_prompt = templates.compare if protocol == "compare" else templates.yes_no
+        prompt = make_prompt(_PROBE, attribute, **texts)
     return prompt.text.find(texts["target"]) < prompt.text.find(texts["reference"])

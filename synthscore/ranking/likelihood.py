@@ -44,12 +44,13 @@ def likelihood_ranking(comparisons: Comparisons) -> Ranking:
     order, n_best = _best_order(above)
     scores = np.full(n, np.nan)
     scores[present[order]] = (len(order) - 1) / 2 - np.arange(len(order))
+    in_order = above[np.ix_(order, order)]
     return Ranking(
-        comparisons.ids,
-        scores,
-        games,
-        "likelihood",
-        log_likelihood=float(np.triu(above[np.ix_(order, order)], 1).sum()),
+        ids=comparisons.ids,
+        scores=scores,
+        n_comparisons=games,
+        method="likelihood",
+        log_likelihood=float(np.triu(in_order, 1).sum()),
         settings={"n_floored": n_floored, "n_best": n_best},
     )
 
@@ -86,7 +87,8 @@ def _best_order(above: FloatArray) -> tuple[IntArray, int]:
     for j in range(n):
         below = np.concatenate([below, below + above[j]])
         sizes = np.concatenate([sizes, sizes + 1])
-    best, count = np.zeros(1 << n), np.ones(1 << n)
+    best = np.zeros(1 << n)
+    count = np.ones(1 << n)
     lowest = np.zeros(1 << n, dtype=np.int64)
     ends = np.cumsum(np.bincount(sizes))
     by_size = np.split(np.argsort(sizes, kind="stable"), ends[:-1])
@@ -95,8 +97,9 @@ def _best_order(above: FloatArray) -> tuple[IntArray, int]:
         rest = np.where(member, subsets[:, None] ^ bits, 0)
         value = np.where(member, best[rest] + below[rest, np.arange(n)], -np.inf)
         top = value.max(axis=1)
-        best[subsets], lowest[subsets] = top, value.argmax(axis=1)
-        rounding = 1e-9 * np.maximum(1, np.abs(top))  # must not tell orders apart
+        best[subsets] = top
+        lowest[subsets] = value.argmax(axis=1)
+        rounding = 1e-9 * np.maximum(1, np.abs(top))  # Orders that differ by less are equally good.
         equal = value >= (top - rounding)[:, None]
         count[subsets] = (equal * count[rest]).sum(axis=1)
     order = np.empty(n, dtype=np.int64)
@@ -104,4 +107,4 @@ def _best_order(above: FloatArray) -> tuple[IntArray, int]:
     for position in range(n - 1, -1, -1):
         order[position] = lowest[subset]
         subset ^= 1 << int(order[position])
-    return order, int(count[-1])  # exact: 18! < 2^53
+    return order, int(count[-1])  # Exact, since 18! < 2^53.

@@ -38,14 +38,14 @@ CHOICES: Mapping[str, tuple[str | None, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class RankingMethod:
-    """A way to make a ranking of comparisons; called with them, and with options, it makes one.
+    """A way to rank; called with comparisons and options, it makes a ranking.
 
     name : in commands, signatures and Ranking.method. summary : one line for a list
     function : module and name, in this package
-    options : name -> default, of those that `rank` takes; "decisions": what a win is, as in closed_form.win_ratio
-    debias : how a favour for a position can be taken out. stderr : how standard errors can be found
-    in_words : what it takes of sampled answers: each of them as a decision ("counts"), their frequencies with half an
-        answer more for each text ("smoothed"), or nothing ("")
+    options : name -> default, of the options that `rank` takes; "decisions": what a win is, as in closed_form.win_ratio
+    debias : ways in which a favour for a position can be taken out. stderr : ways to compute standard errors
+    in_words : how it takes sampled answers: each as a decision ("counts"), as frequencies with half an answer more for
+        each text ("smoothed"), or not at all ("")
     """
 
     name: str
@@ -69,28 +69,30 @@ class RankingMethod:
 
     @property
     def formula(self) -> Callable[..., Ranking]:
-        """The method as published: every answer has the weight that its row has."""
+        """The method as published, in which every answer has the weight of its row."""
         module, name = self.function.split(".")
         formula: Callable[..., Ranking] = getattr(import_module(f"{__package__}.{module}"), name)
         return formula
 
     @property
     def fast(self) -> Callable[..., Ranking]:
-        """The formula without standard errors, where they would take time."""
-        return partial(self.formula, stderr=None) if "model" in self.stderr else self.formula
+        """The formula without the standard errors of a likelihood, which take time."""
+        if "model" not in self.stderr:
+            return self.formula
+        return partial(self.formula, stderr=None)
 
     def settle(self, options: Mapping[str, Any], *, sampled: bool) -> dict[str, Any]:
-        """The options, and the defaults of those that are not given. Of sampled answers each is a decision."""
+        """The options, with defaults for those that are not given; each sampled answer is a decision."""
         defaults = {**self.options}
         if sampled and "decisions" in defaults:
             defaults["decisions"] = "per_call"
         return {**defaults, **options}
 
     def weigh(self, comparisons: Comparisons, **options: Any) -> tuple[Comparisons, dict[str, float]]:
-        """Comparisons in which a pair that was asked more often weighs what its answers are worth (repeats.py), and the
-        rho that says how much; as they are where all pairs were asked equally often, or each call is a decision.
+        """Comparisons in which repeated answers about a pair weigh what they are worth (repeats.py), and the rho that
+        says how much. They stay as they are where all pairs were asked equally often, or each call is a decision.
 
-        Of sampled answers every pair does, in the unit of one decision: errors are then those of the pairs.
+        With sampled answers, weights are in the unit of one decision, so that errors are those of pairs.
         raises : InputError for sampled answers, where this method does not take them
         """
         decisions = {**self.options, **options}.get("decisions")
@@ -98,7 +100,9 @@ class RankingMethod:
             self.require_words()
             rho = 1.0 if decisions == "averaged" else correlate_errors(comparisons)
             weighed = weigh_samples(comparisons, rho)
-            return weighed.smoothed() if self.in_words == "smoothed" else weighed, {"rho": rho}
+            if self.in_words == "smoothed":
+                weighed = weighed.smoothed()
+            return weighed, {"rho": rho}
         if decisions == "per_call" or asked_alike(comparisons):
             return comparisons, {}
         rho = 1.0 if decisions == "averaged" else correlate_errors(comparisons)
@@ -118,7 +122,7 @@ class RankingMethod:
     def check(self, options: Mapping[str, Any], *, debias: str = "none", stderr: str = "auto") -> None:
         """raises : InputError for what this method does not offer"""
         if unknown := sorted(options.keys() - self.options.keys()):
-            offered = f"It takes {', '.join(self.options)}" if self.options else "It takes no options"
+            offered = f"It takes {', '.join(self.options) or 'no options'}"
             raise InputError(f"{', '.join(unknown)} does nothing with method={self.name}. {offered}")
         for name, value in options.items():
             if value not in CHOICES.get(name, (value,)):
@@ -126,8 +130,8 @@ class RankingMethod:
                 raise InputError(f"{name} is {value!r}, expected one of {shown}", value=value)
         if debias not in self.debias:
             able = ", ".join(name for name, method in METHODS.items() if debias in method.debias)
-            seen = f"debias={debias} is for {able}" if able else f"debias is {debias!r}"
-            raise InputError(f"{seen}, expected one of {', '.join(self.debias)} with {self.name}", value=debias)
+            problem = f"debias={debias} is for {able}" if able else f"debias is {debias!r}"
+            raise InputError(f"{problem}, expected one of {', '.join(self.debias)} with {self.name}", value=debias)
         if stderr not in ("auto", "none", *self.stderr):
             expected = ", ".join(("auto", "none", *self.stderr))
             raise InputError(f"stderr is {stderr!r}, expected one of {expected} with {self.name}", value=stderr)
@@ -173,7 +177,7 @@ METHODS: Mapping[str, RankingMethod] = {
 
 
 def default_method(sets: ComparisonSets) -> str:
-    """poe-bt, but of answers in words bt, whose prior lets texts separate."""
+    """poe-bt; for answers in words bt, whose prior keeps scores finite where a text won all its comparisons."""
     return "bt" if sets.sampled else "poe-bt"
 
 
@@ -197,16 +201,16 @@ def rank(
     seed: int = 0,
     **options: Any,
 ) -> Ranking | Rankings:
-    """What a method makes of comparisons: of sets of them, each by itself, rankings or the reasons why there are none.
+    """Rank comparisons by a method. Of several sets, each is ranked by itself, or has the reason why it is not.
 
-    method : a name in METHODS; None: poe-bt, of answers in words bt. options : its own, as listed there
-    debias : takes out a favour for a position that is the same in all sets. "median", "mean": shifts all log-odds, by
-        what lets the first text win half of the calls, or by the logit of the mean probability; "gamma": gives poe-bt
-        or poe-g that mean as their bias; "mle": poe-bt estimates it with the scores
+    method : a name in METHODS; None: poe-bt, for answers in words bt. options : those of the method
+    debias : takes out a favour for a position that is the same in all sets. "median" and "mean" shift all log-odds, so
+        that the first text wins half of the calls, or by the logit of the mean probability; "gamma" gives poe-bt or
+        poe-g that mean as their bias; with "mle", poe-bt estimates it together with the scores
     stderr : from the likelihood ("model"), from RESAMPLES resamples of the pairs ("bootstrap"), "none"; "auto": "model"
         for up to 3,000 candidates
     seed : of resamples
-    Where pairs were asked unequally often, answers about one weigh what they are worth (repeats.py): `settings["rho"]`.
+    Where pairs were asked unequally often, repeated answers weigh what they are worth (repeats.py): `settings["rho"]`.
     raises : InputError for what the method does not offer, or a bias that cannot be estimated; for a single set of
         comparisons, what the method raises
     """
@@ -219,11 +223,13 @@ def rank(
     if sets.sampled:
         chosen.require_words()
     options = chosen.settle(options, sampled=sets.sampled)
-    judge = sets.signature
-    signature = (judge if judge.parts else Signature.of(synthscore=__version__)).with_(
-        comparisons=sets.fingerprint, method=method, **options, debias=debias, stderr=stderr
-    )
-    bias, shift, shifted = None, None, sets.sets
+    signature = sets.signature
+    if not signature.parts:
+        signature = Signature.of(synthscore=__version__)
+    signature = signature.with_(comparisons=sets.fingerprint, method=method, **options, debias=debias, stderr=stderr)
+    bias = None
+    shift = None
+    shifted = sets.sets
     if any(map(len, sets.sets.values())):
         together = pool({"/".join(group) or "all": calls for group, calls in sets.sets.items()})
         bias = position_bias(together)
@@ -235,23 +241,23 @@ def rank(
     elif shift is not None:
         shifted = {group: shift.apply(calls) for group, calls in sets.sets.items()}
 
-    def ranked(calls: Comparisons) -> Ranking:
-        return replace(_with_errors(chosen, calls, options, stderr, seed), signature=signature)
+    def rank_set(calls: Comparisons) -> Ranking:
+        return replace(_rank_with_errors(chosen, calls, options, stderr, seed), signature=signature)
 
     if isinstance(comparisons, Comparisons):
-        return ranked(shifted[()])
-    found: dict[Group, Ranking | str] = {}
+        return rank_set(shifted[()])
+    by_group: dict[Group, Ranking | str] = {}
     for group, calls in shifted.items():
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that it did not converge is in the result
+            warnings.simplefilter("ignore")  # Ranking.converged says what the warning would.
             try:
-                found[group] = ranked(calls)
+                by_group[group] = rank_set(calls)
             except (RankingError, InputError) as error:
-                found[group] = str(error)
+                by_group[group] = str(error)
     ids = {group: calls.ids for group, calls in sets.sets.items()}
     return Rankings(
         by=sets.by,
-        of=found,
+        by_group=by_group,
         ids=ids,
         signature=signature,
         debias=debias,
@@ -262,25 +268,26 @@ def rank(
 
 
 def _estimate_shift(calls: Comparisons, debias: str) -> Debiasing | None:
-    """Of log-odds, where one is estimated before scores are."""
+    """The shift of log-odds; None where there is none, or it is estimated with the scores."""
     if debias in ("none", "mle"):
         return None
     return median_debiasing(calls) if debias == "median" else mean_debiasing(calls)
 
 
-def _with_errors(
+def _rank_with_errors(
     method: RankingMethod, calls: Comparisons, options: Mapping[str, Any], stderr: str, seed: int
 ) -> Ranking:
     """raises : as the method"""
     if "model" in method.stderr:
-        found = method(calls, **options, stderr=stderr if stderr in ("auto", "model") else None)
+        kind = stderr if stderr in ("auto", "model") else None
+        ranking = method(calls, **options, stderr=kind)
     else:
-        found = method(calls, **options)
+        ranking = method(calls, **options)
     if stderr != "bootstrap":
-        return found
+        return ranking
     weighed, _ = method.weigh(calls, **options)
     errors, n_ranked = bootstrap(partial(method.fast, **options), weighed, RESAMPLES, np.random.default_rng(seed))
-    return replace(found, stderr=errors, settings={**found.settings, "resamples": n_ranked})
+    return replace(ranking, stderr=errors, settings={**ranking.settings, "resamples": n_ranked})
 
 
 def bootstrap(

@@ -1,11 +1,11 @@
 """Comparisons of pairs that were asked unequally often -> the same, weighed by what the answers about a pair are worth.
 
-Two answers about one pair are rarely two opinions: a judge repeats itself. How far it does is measured, and
+A judge that is asked twice about a pair often repeats itself. How far it does is measured, and
 
     n answers count as  n / (1 + (n - 1) rho)
 
-where rho is the correlation of two answers' errors: 1 for a judge that repeats itself, whose pairs count alike however
-often they were asked; 0 where each answer is a coin's flip of its own.
+where rho is the correlation of two answers' errors: 1 for a judge that always repeats itself, whose pairs count alike
+however often they were asked; 0 where each answer is an independent coin flip.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..errors import RankingError, SynthscoreWarning
 from ..types import FloatArray
 from .comparisons import Comparisons
 
-CERTAIN = 0.01  # mean answers nearer than this to 0 or 1 are moved there, for the fit alone: so that it has an end
+CERTAIN = 0.01  # For the fit, mean answers nearer than this to 0 or 1 are moved this far from it, so that it converges.
 
 
 def asked_alike(comparisons: Comparisons) -> bool:
@@ -45,18 +45,18 @@ def correlate_errors(comparisons: Comparisons) -> float:
     from .bradley_terry import soft_bradley_terry
 
     pairs = comparisons.pairs()
-    wins, _ = pairs.shared_out()
-    n, means = pairs.games, wins / pairs.games
+    wins, _ = pairs.split_ties()
+    n = pairs.games
+    means = wins / n
     freedom = len(n) - (comparisons.n_candidates - 1)
     if freedom <= 0:
         return 1.0
     bounded = np.clip(means, CERTAIN, 1 - CERTAIN)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SynthscoreWarning)  # to be near the scores is enough
-            fit = soft_bradley_terry(
-                Comparisons.from_probabilities(comparisons.ids, pairs.i, pairs.j, bounded), stderr=None
-            )
+            warnings.simplefilter("ignore", SynthscoreWarning)  # Scores that did not converge are near enough.
+            bounded_means = Comparisons.from_probabilities(comparisons.ids, pairs.i, pairs.j, bounded)
+            fit = soft_bradley_terry(bounded_means, stderr=None)
     except RankingError:
         return 1.0
     expected = 1 / (1 + np.exp(fit.scores[pairs.j] - fit.scores[pairs.i]))
@@ -66,12 +66,12 @@ def correlate_errors(comparisons: Comparisons) -> float:
     answers = np.where(swapped, 1 - comparisons.probabilities, comparisons.probabilities)
     around_means = comparisons.weights @ ((answers - means[pair]) ** 2 + _inside_rows(comparisons))
     repeated = coin @ np.maximum(n - 1, 0)
-    if not repeated or around_means <= 1e-12 * repeated:  # rounding
+    if not repeated or around_means <= 1e-12 * repeated:  # What is left is a rounding error.
         return 1.0
-    of_call = around_means / repeated
-    apart = np.sum((means - expected) ** 2) * len(n) / freedom
-    of_pair = max(apart - of_call * np.sum(coin / n), 0.0) / coin.sum()
-    return float(of_pair / (of_pair + of_call))
+    call_error = around_means / repeated
+    off = np.sum((means - expected) ** 2) * len(n) / freedom
+    pair_error = max(off - call_error * np.sum(coin / n), 0.0) / coin.sum()
+    return float(pair_error / (pair_error + call_error))
 
 
 def _inside_rows(comparisons: Comparisons) -> FloatArray:

@@ -1,4 +1,4 @@
-"""What a ranking method found: the scores of one set of candidates, or of many. Pure NumPy: no files, no model."""
+"""What a ranking method returns: the scores of one set of candidates, or of many. Pure NumPy: no files, no model."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .sets import Group, LeftOut
 class Ranking:
     """Scores of N candidates, in the order of `ids`; higher is better.
 
-    scores : float64, shape (N,). NaN for a candidate without comparisons where the method can say nothing of it.
+    scores : float64, shape (N,). NaN for a candidate without comparisons, unless the method can score it.
         Methods that know scores only up to a shift (Bradley-Terry, Gaussian, orders) return them with mean zero.
     n_comparisons : float64, shape (N,); weight of the comparisons each candidate took part in
     stderr : float64, shape (N,), of the score as it is returned; NaN where the method gives none
-    converged, iterations, gradient : whether the solver reached its tolerance; how often it went round; the largest
-        |derivative of the log-likelihood| that is left. A closed form has converged after 0 iterations.
+    converged, iterations, gradient : whether the solver reached its tolerance; in how many iterations; and the largest
+        absolute derivative of the log-likelihood at the end. A closed form has converged after 0 iterations.
     log_likelihood : nats, of the comparisons under the scores; NaN where the method has no likelihood
     settings : the method's options, and what it estimated (gamma, nu, tau, ...)
     """
@@ -34,7 +34,7 @@ class Ranking:
     scores: FloatArray
     n_comparisons: FloatArray
     method: str
-    stderr: FloatArray = field(default_factory=lambda: np.empty(0))  # empty: NaN for all
+    stderr: FloatArray = field(default_factory=lambda: np.empty(0))  # Empty: NaN for all.
     converged: bool = True
     iterations: int = 0
     gradient: float = 0.0
@@ -51,7 +51,8 @@ class Ranking:
 
     @property
     def ranks(self) -> IntArray:
-        """1 is best; equal scores (to 9 decimals: rounding must not split ties) share the better rank; 0: unscored."""
+        """1 is best; scores that are equal to 9 decimals share the better rank, so that rounding splits no tie; 0:
+        unscored."""
         scores = np.round(self.scores, 9)
         known = np.sort(scores[~np.isnan(scores)])
         better = len(known) - np.searchsorted(known, scores, side="right")
@@ -59,16 +60,18 @@ class Ranking:
 
     @property
     def order(self) -> IntArray:
-        """Indices, best first; equals in the order they were given, unscored last."""
+        """Indices, best first; equal scores in the order of `ids`, unscored candidates last."""
         scores = np.round(self.scores, 9)
         return np.argsort(np.where(np.isnan(scores), np.inf, -scores), kind="stable")
 
     def to_rows(self, names: Mapping[str, str] | None = None) -> Iterator[dict[str, Any]]:
         """One for each candidate, as `synthscore rank` writes them. names : columns that all of them have"""
-        status, reason = "ok", ""
+        status = "ok"
+        reason = ""
         if not self.converged:
-            status, reason = "unconverged", f"stopped after {self.iterations} iterations"
-        scores = np.round(self.scores, 9).tolist()  # as the ranks
+            status = "unconverged"
+            reason = f"stopped after {self.iterations} iterations"
+        scores = np.round(self.scores, 9).tolist()  # The ranks are of scores to 9 decimals, too.
         columns = self.ids, scores, self.stderr.tolist(), self.ranks.tolist(), self.n_comparisons.tolist()
         for name, score, stderr, rank, n in zip(*columns, strict=True):
             row = {"id": name, **(names or {})}
@@ -81,19 +84,20 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rankings:
-    """What became of each set of comparisons.
+    """A ranking of each set of comparisons, or why there is none.
 
-    by : the columns that tell sets apart. of : their values -> the set's ranking, or the reason why there is none
-    ids : their values -> the set's candidates
+    by : the columns that tell sets apart
+    by_group : values of these columns -> the set's ranking, or the reason why there is none
+    ids : values of these columns -> the set's candidates
     debias : how a favour for a position was taken out
-    bias : what the judge makes of the order of two texts, over all sets; None where there are no comparisons
+    bias : the judge's position bias over all sets; None where there are no comparisons
     shift : of log-odds, where one was estimated over all sets
     left_out : candidates in no set, with the reason
-    juries : of several judges, who votes, by what they were asked: the values of `by` without context_id
+    juries : of several judges, who votes on each question: on the values of `by` without context_id
     """
 
     by: tuple[str, ...]
-    of: Mapping[Group, Ranking | str]
+    by_group: Mapping[Group, Ranking | str]
     ids: Mapping[Group, tuple[str, ...]]
     signature: Signature
     debias: str = "none"
@@ -103,16 +107,16 @@ class Rankings:
     juries: Mapping[Group, Jury] = field(default_factory=dict)
 
     def to_rows(self) -> Iterator[dict[str, Any]]:
-        """One for each candidate, as `synthscore rank` writes them: a set that has no ranking is unscored."""
-        for group, ranking in self.of.items():
+        """One for each candidate, as `synthscore rank` writes them; without a ranking of its set, it is unscored."""
+        for group, ranking in self.by_group.items():
             names = dict(zip(self.by, group, strict=True))
             if isinstance(ranking, str):
                 for name in self.ids[group]:
                     yield {"id": name, **names} | _unscored(ranking, self.signature)
             else:
                 yield from ranking.to_rows(names)
-        for each in self.left_out:
-            yield dict(each.names) | _unscored(each.reason, self.signature)
+        for candidate in self.left_out:
+            yield dict(candidate.names) | _unscored(candidate.reason, self.signature)
 
 
 def _unscored(reason: str, signature: Signature) -> dict[str, Any]:

@@ -38,7 +38,7 @@ GROUPS = ("context_id", "attribute")
 """Columns that tell rankings apart, where rows have them and `by` is not given."""
 
 JUDGE = "judge"
-"""The column that says whose a comparison is. Sets of several judges have it in `by`: each judge's are a set."""
+"""The column that names the judge of a comparison. Where there are several, it is in `by`: each judge has its sets."""
 
 Group = tuple[str, ...]
 """The values of the columns that tell rankings apart."""
@@ -48,7 +48,9 @@ LABELS = ("log_p_first", "log_p_second", "log_p_tie")
 
 _LogProbs = tuple[float, float, float]  # of first, second, tie
 _Call = tuple[str, str, _LogProbs, float, float, str]  # first, second, log-probabilities, weight, n, signature
-_FIRST, _SECOND, _TIE = (0.0, -math.inf, -math.inf), (-math.inf, 0.0, -math.inf), (-math.inf, -math.inf, 0.0)
+_FIRST: _LogProbs = (0.0, -math.inf, -math.inf)
+_SECOND: _LogProbs = (-math.inf, 0.0, -math.inf)
+_TIE: _LogProbs = (-math.inf, -math.inf, 0.0)
 _TIES: Mapping[str, _LogProbs] = dict.fromkeys(("tie", "tied", "draw", "similar", "equal", "even"), _TIE)
 _OUTCOMES: Mapping[str, _LogProbs] = {
     **dict.fromkeys(("first", "win", "a", "1"), _FIRST),
@@ -60,7 +62,7 @@ _ANSWERS = ("log_p_first", "log_odds", "probability", "winner", "outcome")
 
 
 class LeftOut(NamedTuple):
-    """A candidate that is in no set. names : its id, context_id and attribute, as far as they are known"""
+    """A candidate that is in no set, and why. names : its id, context_id and attribute, as far as they are known"""
 
     names: Mapping[str, str]
     reason: str
@@ -108,11 +110,14 @@ class ComparisonSets:
 
     @classmethod
     def of_judges(cls, asked: Mapping[str, ComparisonSets]) -> ComparisonSets:
-        """What judges said who were asked the same, with the name of each in a column judge."""
-        sets = {(*group, name): calls for name, of in asked.items() for group, calls in of.sets.items()}
-        failures = [each._replace(group=(*each.group, name)) for name, of in asked.items() for each in of.failures]
+        """The comparisons of judges who were asked the same. asked : name of a judge -> its comparisons"""
+        sets: dict[Group, Comparisons] = {}
+        failures: list[Unanswered] = []
+        for name, judged in asked.items():
+            sets |= {(*group, name): calls for group, calls in judged.sets.items()}
+            failures += [failure._replace(group=(*failure.group, name)) for failure in judged.failures]
         some = next(iter(asked.values()))
-        return cls((*some.by, JUDGE), sets, some.left_out, tuple(failures))
+        return cls(by=(*some.by, JUDGE), sets=sets, left_out=some.left_out, failures=tuple(failures))
 
     @property
     def judges(self) -> tuple[str, ...]:
@@ -123,15 +128,16 @@ class ComparisonSets:
 
     @property
     def fingerprint(self) -> str:
-        """12 hex digits that change when any comparison does; their order, and that of candidates, does not matter."""
+        """12 hex digits that depend on every comparison, but not on the order of comparisons or candidates."""
         lines = []
         for group, calls in self.sets.items():
-            names = [calls.ids[k] for k in calls.first], [calls.ids[k] for k in calls.second]
+            first = [calls.ids[k] for k in calls.first]
+            second = [calls.ids[k] for k in calls.second]
             numbers = [calls.log_probs.tolist(), calls.weights.tolist()]
             if calls.n_samples is not None:
                 numbers.append(calls.n_samples.tolist())
-            lines += [repr((group, *row)) for row in zip(*names, *numbers, strict=True)]
-            lines += [repr((group, name)) for name in calls.ids]  # one without comparisons counts, too: in priors
+            lines += [repr((group, *row)) for row in zip(first, second, *numbers, strict=True)]
+            lines += [repr((group, name)) for name in calls.ids]  # A prior also counts candidates without comparisons.
         return text_hash(*sorted(lines))[:12]
 
     @classmethod
@@ -150,7 +156,7 @@ class ComparisonSets:
         raises : InputError for a source without a single comparison, or that cannot be read at all
         """
         columns = None if by is None else tuple(by)
-        found: dict[Group, list[_Call]] = {}
+        calls_by_group: dict[Group, list[_Call]] = {}
         errors: list[InputError] = []
         for row in read_rows(source, encoding=encoding, fields=fields):
             try:
@@ -158,13 +164,14 @@ class ComparisonSets:
                     raise row
                 if columns is None:
                     columns = tuple(name for name in GROUPS if name in row.values)
-                if not found and JUDGE in row.values and JUDGE not in columns:
+                if not calls_by_group and JUDGE in row.values and JUDGE not in columns:
                     columns = (*columns, JUDGE)
                 group = tuple(read_id(row, name) for name in columns)
-                first, second = (read_id(row, name) for name in ("first", "second"))
+                first = read_id(row, "first")
+                second = read_id(row, "second")
                 if first == second:
-                    seen = f"{first!r} is compared with itself"
-                    raise row_error(row, "second", second, seen, "Name two texts, or remove the row")
+                    problem = f"{first!r} is compared with itself"
+                    raise row_error(row, "second", second, problem, "Name two texts, or remove the row")
                 log_probs = _log_probs(row, first, second)
                 n_samples = _n_samples(row)
                 weight = _weight(row, default=n_samples if math.isfinite(n_samples) else 1.0)
@@ -172,37 +179,46 @@ class ComparisonSets:
                 errors.append(error)
                 continue
             signature = str(row.values.get("signature") or "")
-            found.setdefault(group, []).append((first, second, log_probs, weight, n_samples, signature))
-        if not found:
+            call = (first, second, log_probs, weight, n_samples, signature)
+            calls_by_group.setdefault(group, []).append(call)
+        if not calls_by_group:
+            name = source if isinstance(source, str) else "the source"
             why = f", and the first row that has none says: {errors[0]}" if errors else ""
             raise InputError(
-                f"{source if isinstance(source, str) else 'the source'} holds no comparisons, expected at least one "
-                f"row with first, second and one of {', '.join(_ANSWERS)}{why}"
+                f"{name} holds no comparisons, expected at least one row with first, second and one of "
+                f"{', '.join(_ANSWERS)}{why}"
             )
-        sets = {group: _comparisons(calls) for group, calls in found.items()}
-        return cls(columns or (), sets, errors=tuple(errors))
+        sets = {group: _make_comparisons(calls) for group, calls in calls_by_group.items()}
+        return cls(by=columns or (), sets=sets, errors=tuple(errors))
 
     def save(self, path: str | Path) -> None:
         """Rows that `load` gives back to the last bit, in any format that rows can be written in."""
         write_rows(self.to_rows(), str(path))
 
     def to_rows(self) -> Iterator[dict[str, Any]]:
-        """A column in which an answer is impossible, "-inf", holds texts: JSON has no infinities, Parquet one type."""
+        """A column of which some numbers are infinite holds texts, such as "-inf": JSON has no infinities, and a column
+        of Parquet has one type."""
         sampled = any(calls.n_samples is not None for calls in self.sets.values())
-        infinite = [any(np.isinf(calls.log_probs[:, k]).any() for calls in self.sets.values()) for k in range(3)]
+        infinite = np.zeros(3, dtype=bool)
+        for calls in self.sets.values():
+            infinite |= np.isinf(calls.log_probs).any(axis=0)
         for group, calls in self.sets.items():
             names = dict(zip(self.by, group, strict=True))
             signature = str(calls.signature)
             columns = calls.first.tolist(), calls.second.tolist(), calls.log_probs.tolist(), calls.weights.tolist()
             counts = [int(n) if math.isfinite(n) else None for n in calls.samples.tolist()]
             for first, second, answer, weight, n_samples in zip(*columns, counts, strict=True):
-                row = names | {"first": calls.ids[first], "second": calls.ids[second]}
-                row |= {name: repr(p) if text else p for name, p, text in zip(LABELS, answer, infinite, strict=True)}
-                row |= {"weight": weight} | ({"n_samples": n_samples} if sampled else {})
-                yield row | {"signature": signature}
+                row: dict[str, Any] = names | {"first": calls.ids[first], "second": calls.ids[second]}
+                for name, log_prob, as_text in zip(LABELS, answer, infinite.tolist(), strict=True):
+                    row[name] = repr(log_prob) if as_text else log_prob
+                row["weight"] = weight
+                if sampled:
+                    row["n_samples"] = n_samples
+                row["signature"] = signature
+                yield row
 
 
-def _comparisons(rows: Sequence[_Call]) -> Comparisons:
+def _make_comparisons(rows: Sequence[_Call]) -> Comparisons:
     names = tuple(dict.fromkeys(name for row in rows for name in row[:2]))
     index = {name: k for k, name in enumerate(names)}
     firsts, seconds, log_probs, weights, counts, lines = zip(*rows, strict=True)
@@ -223,9 +239,11 @@ def _log_probs(row: Row, first: str, second: str) -> _LogProbs:
     """log P of first, second, tie; normalised."""
     given = [name for name in _ANSWERS if row.has(name)]
     if len(given) != 1:
-        seen = f"it says which text is better in {' and '.join(given)}" if given else "it does not say which is better"
+        problem = "it does not say which is better"
+        if given:
+            problem = f"it says which text is better in {' and '.join(given)}"
         remedy = f"Expected one of {', '.join(_ANSWERS)}; name the column with --field NAME=COLUMN"
-        raise row_error(row, "probability", None, seen, remedy)
+        raise row_error(row, "probability", None, problem, remedy)
     (name,) = given
     if name == "log_p_first":
         return _labels(row)
@@ -236,20 +254,25 @@ def _log_probs(row: Row, first: str, second: str) -> _LogProbs:
         p = require_number(row, name, "a probability from 0 to 1")
         if not 0 <= p <= 1:
             raise row_error(row, name, p, f"probability is {p:g}, expected 0 to 1", "Mend or remove the row")
-        return math.log(p) if p > 0 else -math.inf, float(np.log1p(-p)) if p < 1 else -math.inf, -math.inf
+        log_p_first = math.log(p) if p > 0 else -math.inf
+        log_p_second = float(np.log1p(-p)) if p < 1 else -math.inf
+        return log_p_first, log_p_second, -math.inf
     value = row.values[name]
     if name == "winner":
         known: Mapping[str, _LogProbs] = {**_TIES, first: _FIRST, second: _SECOND}
-        word, expected = read_id(row, name), f"{first!r}, {second!r} or tie"
-        word = word if word in known else word.strip().lower()
+        expected = f"{first!r}, {second!r} or tie"
+        word = read_id(row, name)
+        if word not in known:
+            word = word.strip().lower()
     else:
-        known, expected = _OUTCOMES, "first, second or tie (win, loss, draw; A, B; 1, 0, 0.5)"
+        known = _OUTCOMES
+        expected = "first, second or tie (win, loss, draw; A, B; 1, 0, 0.5)"
         word = str(value).strip().lower()
         with suppress(ValueError):
-            word = f"{float(word):g}"  # 1.0
+            word = f"{float(word):g}"  # "1.0" becomes "1".
     if word not in known:
-        seen = f"{name} is {shorten(value)}, expected {expected}"
-        raise row_error(row, name, value, seen, "Mend or remove the row")
+        problem = f"{name} is {shorten(value)}, expected {expected}"
+        raise row_error(row, name, value, problem, "Mend or remove the row")
     return known[word]
 
 
@@ -258,10 +281,10 @@ def _labels(row: Row) -> _LogProbs:
     values = [require_number(row, name, "a log-probability in nats, at most 0", finite=False) for name in names]
     values += [-math.inf] * (3 - len(values))
     if max(values) > 1e-4 or max(values) == -math.inf:
-        seen = f"the log-probabilities are {values}, expected at most 0 and one that is not -inf"
-        raise row_error(row, "log_p_first", values, seen, "Natural logarithms go into these columns")
+        problem = f"the log-probabilities are {values}, expected at most 0 and one that is not -inf"
+        raise row_error(row, "log_p_first", values, problem, "Natural logarithms go into these columns")
     total = float(np.logaddexp.reduce(np.array(values)))
-    if abs(total) > 1e-9:  # of labels that do not cover all possible answers
+    if abs(total) > 1e-9:  # The labels may not cover all answers that the judge could give.
         values = [value - total for value in values]
     return values[0], values[1], values[2]
 
@@ -270,8 +293,10 @@ def _n_samples(row: Row) -> float:
     """inf where the row has none."""
     n_samples = read_number(row, "n_samples", "a whole number from 1")
     if n_samples is not None and (n_samples < 1 or n_samples % 1):
-        seen = f"n_samples is {n_samples:g}, expected a whole number from 1"
-        raise row_error(row, "n_samples", n_samples, seen, "Mend or remove the row; leave it empty for probabilities")
+        problem = f"n_samples is {n_samples:g}, expected a whole number from 1"
+        raise row_error(
+            row, "n_samples", n_samples, problem, "Mend or remove the row; leave it empty for probabilities"
+        )
     return math.inf if n_samples is None else n_samples
 
 

@@ -1,7 +1,7 @@
 """The paper's score: a text's verdicts against its ladder's rungs -> their weighted sum, on the scale of the rungs.
 
-The functions take whole arrays of targets, pure NumPy; a rung without a verdict is NaN, and so is the sum then: a sum
-without it would count the rung as a tie. Of one inner rung that is missing, its neighbours say what it could add.
+The functions take whole arrays of targets, pure NumPy. A rung without a verdict is NaN, and so is then the sum, since
+leaving the rung out would count it as a tie. Where one inner rung is missing, its neighbours limit what it could add.
 Source: arXiv:2509.05440, section 2; the rung scale is ours (docs/equations.md).
 """
 
@@ -23,29 +23,30 @@ from .frequencies import SumError, error_on_rungs, variance_of_sum
 from .ladder import OnLadder, TextScoring
 from .method import Limits
 
-MOST_SAMPLES = 10**9  # of which what is drawn is the exact probabilities, to four digits
+MOST_SAMPLES = 10**9  # With so many, frequencies are the exact probabilities to four digits.
 
 
 @dataclass(frozen=True)
 class Paper(TextScoring):
     """Scores by the paper's sum over the rungs. Checked when made: InputError.
 
-    A score's `value` is the rung equivalent. A text that lacks some verdicts, or for which a server did not report all
-    labels, has `low` and `high`, the least and the greatest value that all that is missing could give it together.
-    One that lacks the verdict on one inner rung alone is "partial": its value is the middle of those that a margin
-    between its neighbours' margins would give. Without the worst or the best rung, or two others, it is unscored.
-    One whose verdicts are frequencies of sampled answers, and all there, has a `stderr`, and with it `low` and `high`
-    are its 90 % interval (frequencies.py): of the score that infinitely many samples of these questions would give.
+    A score's `value` is the rung equivalent. Where verdicts are missing, or a server did not report all labels, `low`
+    and `high` are the least and the greatest value that the text could have with what is missing.
+    A text that lacks the verdict on one inner rung alone is "partial": its value is the middle of the values that it
+    has with the margins of the two neighbouring rungs. A text that lacks the worst or the best rung, or two others, is
+    unscored.
+    A text whose verdicts are frequencies of sampled answers, and complete, has a `stderr`; `low` and `high` are then
+    the 90 % interval (frequencies.py) of the score that infinitely many samples of these questions would give.
     `details` hold `raw` (the paper's sum) and `unit` (raw / its bound, in [-1, 1]), both of texts with all verdicts,
     and `label_mass` (the least over its comparisons; NaN, null in a file, where the judge does not report it).
     """
 
     n_samples: int | None = None
-    """Score from so many labels drawn from the probabilities (arXiv:2509.05440, Table 2); None: from the exact ones.
-    What is drawn for a text depends on the seed, its words, its context's id and the attribute alone."""
+    """Score from this many labels drawn from the probabilities (arXiv:2509.05440, Table 2); None: from the exact ones.
+    The draws for a text depend only on the seed, the text, its context's id and the attribute."""
 
     seed: int = 0
-    """Of what is drawn."""
+    """Of the random draws."""
 
     on_rungs = True
 
@@ -60,8 +61,10 @@ class Paper(TextScoring):
 
     @property
     def name(self) -> str:
-        """What a signature says of it."""
-        return "paper" if self.n_samples is None else f"paper,samples={self.n_samples},seed={self.seed}"
+        """Its name in signatures."""
+        if self.n_samples is None:
+            return "paper"
+        return f"paper,samples={self.n_samples},seed={self.seed}"
 
     def limits(self, n_rungs: int) -> Limits:
         high = rung_top(n_rungs)
@@ -79,36 +82,50 @@ class Paper(TextScoring):
     def score_text(self, text: OnLadder, verdicts: Verdicts) -> Score:
         """verdicts : of all pairs of the call"""
         n = text.ladder.n_rungs
-        pairs, rungs = np.array(text.pairs), np.array(text.levels) - 1
+        pairs = np.array(text.pairs)
+        rungs = np.array(text.levels) - 1
         exact = np.stack([verdicts.better[pairs], verdicts.worse[pairs], verdicts.similar[pairs]], axis=-1)
         probs = exact if self.n_samples is None else self._sampled(exact, text, verdicts.protocol)
         known = np.zeros(n, dtype=bool)
         known[rungs] = ~np.isnan(probs[:, 0])
-        better, worse, least, most = np.zeros(n), np.zeros(n), np.full(n, -1.0), np.ones(n)
-        better[rungs], worse[rungs] = np.nan_to_num(probs[:, :2]).T
-        drawn = np.nan_to_num((probs[:, 0] - probs[:, 1]) - (exact[:, 0] - exact[:, 1]))  # 0 where nothing is drawn
-        least[rungs] = np.maximum(verdicts.margin_low[pairs] + drawn, -1)
-        most[rungs] = np.minimum(verdicts.margin_high[pairs] + drawn, 1)
+        better = np.zeros(n)
+        worse = np.zeros(n)
+        better[rungs] = np.nan_to_num(probs[:, 0])
+        worse[rungs] = np.nan_to_num(probs[:, 1])
+        # Drawing labels moves the limits of a margin by as much as the margin; without draws, by 0.
+        moved = np.nan_to_num((probs[:, 0] - probs[:, 1]) - (exact[:, 0] - exact[:, 1]))
+        least = np.full(n, -1.0)
+        most = np.ones(n)
+        least[rungs] = np.maximum(verdicts.margin_low[pairs] + moved, -1)
+        most[rungs] = np.minimum(verdicts.margin_high[pairs] + moved, 1)
         missing = text.missing(verdicts, (np.flatnonzero(known) + 1).tolist())
         if (most - least == 2).all():
             return text.unscored(missing[0])
         gaps = np.flatnonzero(~known)
+        details = {"n_rungs": float(n)}
         value: float | None = None
         status: Status = "unscored"
         if not missing:
             raw = float(paper_sum(better[None], worse[None])[0])
-            value, status = float(rung_equivalent([raw], n)[0]), "ok"
+            value = float(rung_equivalent([raw], n)[0])
+            status = "ok"
+            details |= {"raw": raw, "unit": raw / paper_bound(n)}
         elif len(gaps) == 1 and 0 < gaps[0] < n - 1:
             gap = int(gaps[0])
-            value, status = value_between(better - worse, gap, (least[gap], most[gap])), "partial"
+            value = value_between(better - worse, gap, (least[gap], most[gap]))
+            status = "partial"
         weights = np.arange(1.0, n + 1)
-        low, high = None, None
+        low = None
+        high = None
         if (least < most).any():
             low, high = rung_equivalent([(least * weights).sum(), (most * weights).sum()], n).tolist()
         stderr = None
         if not missing and low is None:
             stderr, low, high = self._sampling_error(raw, text, verdicts)
-        note = unreported_note((most - least)[known] / 2) if known.any() else ""
+        note = ""
+        if known.any():
+            note = unreported_note((most - least)[known] / 2)
+        details["label_mass"] = float(np.fmin.reduce(verdicts.label_mass[pairs]))
         return Score(
             id=text.target.id,
             context_id=text.target.context_id,
@@ -120,11 +137,7 @@ class Paper(TextScoring):
             n_comparisons=int(known.sum()),
             status=status,
             reason="; ".join(filter(None, [*missing, note])),
-            details={
-                "n_rungs": float(n),
-                **({} if missing else {"raw": raw, "unit": raw / paper_bound(n)}),
-                "label_mass": float(np.fmin.reduce(verdicts.label_mass[pairs])),
-            },
+            details=details,
             verdicts=text.verdicts(verdicts),
         )
 
@@ -139,12 +152,12 @@ class Paper(TextScoring):
         return error_on_rungs(raw, variance_of_sum(better, worse, n_samples, two_sided=two_sided), len(pairs))
 
     def _sampled(self, probs: FloatArray, text: OnLadder, protocol: str) -> FloatArray:
-        """By random numbers of each text's own, so that a sampled score does not depend on its neighbours."""
+        """Labels drawn with the text's own random numbers, so that its score does not depend on other texts."""
         assert self.n_samples is not None
         rng = seeded_rng(self.seed, text.target.text, text.target.context_id, text.ladder.attribute)
         if protocol != "yes_no_two_sided":
             return sample_verdicts(probs, self.n_samples, rng)
-        sides = np.stack([probs[:, :2], 1 - probs[:, :2]], axis=-1)  # two questions, each with its own yes and no
+        sides = np.stack([probs[:, :2], 1 - probs[:, :2]], axis=-1)  # yes and no, of each of the two questions
         return sample_verdicts(sides, self.n_samples, rng)[..., 0]
 
 
@@ -158,7 +171,8 @@ def paper_sum(better: npt.ArrayLike, worse: npt.ArrayLike) -> FloatArray:
     returns : shape (n_targets,); within +-N(N+1)/2. NaN where a rung has no verdict.
     raises : InputError for shapes that do not match or values outside [0, 1].
     """
-    better, worse = np.asarray(better, dtype=np.float64), np.asarray(worse, dtype=np.float64)
+    better = np.asarray(better, dtype=np.float64)
+    worse = np.asarray(worse, dtype=np.float64)
     if better.ndim != 2 or better.shape != worse.shape:
         raise InputError(f"better has shape {better.shape}, worse {worse.shape}, expected one (n_targets, n_rungs)")
     if any(((p < 0) | (p > 1 + 1e-9)).any() for p in (better, worse)):
@@ -168,8 +182,10 @@ def paper_sum(better: npt.ArrayLike, worse: npt.ArrayLike) -> FloatArray:
 
 
 def value_between(margins: FloatArray, gap: int, limits: tuple[float, float] = (-1.0, 1.0)) -> float:
-    """The rung equivalent of a text that lacks the verdict on one inner rung: the middle of what that could make of it.
-    Margins fall from the worst rung to the best, so that the one that is missing lies between those of its neighbours.
+    """The rung equivalent of a text that lacks the verdict on one inner rung.
+
+    Margins fall from the worst rung to the best, so that the missing one lies between those of its neighbours. The
+    value is the middle between the two extremes:
 
         r = 1/2 [ r(m[gap] = m[gap - 1]) + r(m[gap] = m[gap + 1]) ]
 
@@ -204,13 +220,13 @@ def rung_equivalent(scores: npt.ArrayLike, n_rungs: int) -> FloatArray:
     bound = paper_bound(n_rungs)
     if (np.abs(scores) > bound * (1 + 1e-9)).any():
         raise InputError(f"a score is outside +-{bound}, the range for {n_rungs} rungs")
-    # Rounding may carry a score of -bound just below it; the check above has let nothing else through.
+    # A score of -bound may be just below it by rounding, which the check above lets through.
     shifted: FloatArray = np.maximum(scores + bound, 0.0)
     return np.sqrt(shifted)
 
 
 def sample_verdicts(probs: npt.ArrayLike, n: int, rng: np.random.Generator) -> FloatArray:
-    """What asking n times would give: frequencies of n labels drawn from the stored probabilities, without a model.
+    """Frequencies of n labels drawn from the stored probabilities, as if the judge had been asked n times.
 
     probs : shape (..., n_labels), sums to 1 over the last axis; rows of NaN stay NaN
     returns : same shape; multiples of 1/n; unbiased, and exact in the limit
@@ -219,5 +235,6 @@ def sample_verdicts(probs: npt.ArrayLike, n: int, rng: np.random.Generator) -> F
     known = ~np.isnan(probs).any(axis=-1)
     counts = np.full(probs.shape, np.nan)
     rows = probs[known]
-    counts[known] = rng.multinomial(n, rows / rows.sum(axis=-1, keepdims=True)) if len(rows) else rows
+    if len(rows):
+        counts[known] = rng.multinomial(n, rows / rows.sum(axis=-1, keepdims=True))
     return counts / n

@@ -55,10 +55,10 @@ class Prices:
             ) from None
         if not isinstance(models, dict) or not models:
             raise _wrong(source, "it", models, "a table for each model")
-        return cls({name: _price(source, name, told) for name, told in models.items()}, source)
+        return cls({name: _price(source, name, numbers) for name, numbers in models.items()}, source)
 
     def price_of(self, *names: str) -> Price:
-        """Of the model that has these names, the first that is there. raises : InputError where none is"""
+        """The price of a model that may have any of these names. raises : InputError where none has a price"""
         price = next((self.by_model[name] for name in names if name in self.by_model), None)
         if price is None:
             raise InputError(
@@ -70,16 +70,17 @@ class Prices:
         return price
 
 
-def _price(source: str, name: str, told: Any) -> Price:
+def _price(source: str, name: str, numbers: Any) -> Price:
+    """raises : InputError for what is no price"""
     names = {"in", "cached", "out"}
-    if not isinstance(told, dict) or not set(told) <= names or not {"in", "out"} <= set(told):
-        raise _wrong(source, name, told, "the numbers in and out, and maybe cached")
-    for which, value in told.items():
+    if not isinstance(numbers, dict) or not set(numbers) <= names or not {"in", "out"} <= set(numbers):
+        raise _wrong(source, name, numbers, "the numbers in and out, and maybe cached")
+    for which, value in numbers.items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not 0 <= value < math.inf:
             raise _wrong(source, f"{name}: {which}", value, "the price of a million tokens, 0 or more")
-    told = {"cached": told["in"], **told}
-    return Price(read=told["in"], cached=told["cached"], written=told["out"])
+    read: float = numbers["in"]
+    return Price(read=read, cached=numbers.get("cached", read), written=numbers["out"])
 
 
 def _wrong(source: str, what: str, value: object, expected: str) -> InputError:
@@ -97,10 +98,11 @@ class Spender(Protocol):
 
 
 class Budget:
-    """What the engines of one command took so far, and when that is enough.
+    """What the engines of one command took so far, and whether they may go on.
 
-    prices : None: not known. max_questions : asked now, in all. max_cost : in the currency of the prices; replies that
-        are on their way when it is reached are paid, too
+    prices : None: not known
+    max_questions : the most that may be asked by this command
+    max_cost : in the currency of the prices; replies that are on their way when it is reached are paid, too
     """
 
     def __init__(
@@ -108,12 +110,15 @@ class Budget:
     ) -> None:
         if max_cost is not None and prices is None:
             raise unusable("max_cost", max_cost, "prices beside it", "Name a file of prices")
-        self.prices, self.max_questions, self.max_cost = prices, max_questions, max_cost
+        self.prices = prices
+        self.max_questions = max_questions
+        self.max_cost = max_cost
         self._engines: list[tuple[Spender, Price | None]] = []
 
     def watch(self, engine: Spender, *names: str) -> None:
         """Count what an engine takes, of the model with these names. raises : InputError where that has no price"""
-        self._engines.append((engine, self.prices.price_of(*names) if self.prices else None))
+        price = self.prices.price_of(*names) if self.prices else None
+        self._engines.append((engine, price))
 
     @property
     def n_asked(self) -> int:
@@ -128,7 +133,9 @@ class Budget:
     @property
     def cost(self) -> float | None:
         """None where prices are not known."""
-        return None if self.prices is None else sum(self.cost_of(engine) or 0.0 for engine, _ in self._engines)
+        if self.prices is None:
+            return None
+        return sum(self.cost_of(engine) or 0.0 for engine, _ in self._engines)
 
     def cost_of(self, engine: Spender) -> float | None:
         """Of one of the engines."""
@@ -143,7 +150,9 @@ class Budget:
         """How many of n questions may be asked."""
         if self._is_spent:
             return 0
-        return n if self.max_questions is None else min(n, max(self.max_questions - self.n_asked, 0))
+        if self.max_questions is None:
+            return n
+        return min(n, max(self.max_questions - self.n_asked, 0))
 
     def require_more(self, n_unasked: int) -> None:
         """raises : Unasked, where the cost limit is reached, and questions of this call are left"""

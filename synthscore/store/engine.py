@@ -44,11 +44,12 @@ _ENOUGH = 100  # questions that tell an engine's pace
 class StoredEngine(EngineAround):
     """An engine that is asked only what the store does not hold. Itself an Engine.
 
-    Distinct questions that are missing go to the inner engine in the order given. Each answer is stored when it comes,
+    Missing questions go to the inner engine, each once, in the order given. An answer is stored when it comes, together
     with others of the same half second (parts.PART_S), whatever ends the call, so that a run that was interrupted or
-    killed goes on where it was. Rows that failed are not stored.
+    killed continues where it was. Failed rows are not stored.
 
-    runs : what the inner engine was asked so far, and what it took, by kind of question. n_kept : answers stored so far
+    runs : the questions that the inner engine was asked so far, and what they took, by kind. n_kept : answers stored so
+    far
     budget : when that is enough; None: never
     """
 
@@ -66,7 +67,7 @@ class StoredEngine(EngineAround):
         return sum((run.spent for run in self.runs.values()), Spent())
 
     def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
-        """As the inner engine's; the tokens are of what was asked now.
+        """The answers as from the inner engine; tokens are those of the questions that were asked now.
 
         raises : Unasked, where the budget does not allow all that is missing; what was answered is stored
         """
@@ -101,8 +102,8 @@ class StoredEngine(EngineAround):
 
 
 class _Keeper:
-    """Stores the answers to some questions of one kind as they come, some together (PART_S, PART_N); at the end,
-    whatever it is, those that are left.
+    """Stores the answers to some questions of one kind as they come, several at a time (PART_S, PART_N). The last ones
+    are stored even where an exception ends the call.
 
     n_left : questions of the call that come after these. answers : by the places of their questions. usage : of all
     """
@@ -138,11 +139,19 @@ class _Keeper:
 
     def _keep(self) -> None:
         if self._waiting:
-            answers = [
-                Stored(key, self._kind, stored_value(answer), self._signature, question)
-                for (key, question), answer in ((self._asked[row], self._waiting[row]) for row in sorted(self._waiting))
-                if not isinstance(answer, Exception)
-            ]
+            answers = []
+            for row, answer in sorted(self._waiting.items()):
+                if isinstance(answer, Exception):
+                    continue
+                key, question = self._asked[row]
+                stored = Stored(
+                    key=key,
+                    kind=self._kind,
+                    value=stored_value(answer),
+                    engine=self._signature,
+                    question=question,
+                )
+                answers.append(stored)
             self._engine.n_kept += self._engine.store.put_many(answers, self._engine.runs[self._kind])
             self._waiting = {}
         self._kept_at = time.monotonic()
@@ -183,7 +192,7 @@ class StoredVerdicts:
         self.store, self.engine, self.asked = store, str(engine), asked
 
     def begun(self, ladder: Ladder, context: Context) -> Any:
-        """A hash of all that the verdicts depend on but the text, for `key`. context : that the text was written for"""
+        """A hash, for `key`, of all that the verdicts depend on besides the text. context : of the text"""
         parts = (self.asked, ladder.task, ladder.attribute, context.text, context.facts, ladder.hash)
         return hashlib.sha256(text_hash(VERDICTS, self.engine, *parts).encode())
 
@@ -208,18 +217,18 @@ class StoredVerdicts:
         return self.store.get_many(keys, read)
 
     def put_many(self, scores: Mapping[bytes, Score], n_rungs: int, n_orders: int) -> int:
-        """Keep what the scores were computed from, of those that are whole. How many were new."""
+        """Store the verdicts of the complete scores. Returns how many were new."""
         answers = []
         for key, score in scores.items():
             verdicts = {(v.level, v.swapped): (v.better, v.worse, v.similar) for v in score.verdicts}
             if score.status == "ok" and score.low is None and not score.reason and len(verdicts) == n_rungs * n_orders:
-                value = np.array([verdicts[at] for at in sorted(verdicts)], dtype="<f8").tobytes()
+                value = np.array([verdicts[asked] for asked in sorted(verdicts)], dtype="<f8").tobytes()
                 answers.append(Stored(key, VERDICTS, binascii.b2a_base64(value, newline=False).decode(), self.engine))
         return self.store.put_many(answers)
 
 
 def stored_value(answer: LabelAnswer | Generation | FloatArray) -> Any:
-    """What is stored of an answer; JSON keeps every bit of its numbers."""
+    """An answer as it is stored. JSON keeps every bit of its numbers."""
     if isinstance(answer, Generation):
         return [answer.text, answer.finish_reason, answer.n_tokens]
     if isinstance(answer, np.ndarray):
@@ -318,13 +327,13 @@ class RecordedEngine:
     def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
         keys = [question.key(str(self.signature)) for question in questions]
         with Store(self.path, create=False) as store:
-            found = look_up(store, keys, questions, self.capabilities)
+            stored = look_up(store, keys, questions, self.capabilities)
         if progress:
             progress(len(questions))
-        pairs = zip(keys, questions, strict=True)
-        return Answers(
-            [found[key] if key in found else EngineError(self._missing(question)) for key, question in pairs]
-        )
+        rows = []
+        for key, question in zip(keys, questions, strict=True):
+            rows.append(stored[key] if key in stored else EngineError(self._missing(question)))
+        return Answers(rows)
 
     def _missing(self, question: Question) -> str:
         prompt = question.prompt
@@ -341,7 +350,7 @@ class RecordedEngine:
 
 
 class QuestionCounter(EngineAround):
-    """An engine in the place of another, that counts what it is asked and answers nothing.
+    """An engine that replaces another, counts the questions that it is asked, and answers none.
 
     front : the engine that is asked in the place of the one that it was made of (`replacing`)
     n_samples : questions that `front` makes of one on labels
@@ -399,7 +408,7 @@ class QuestionCounter(EngineAround):
             self._n_read += _size(question)
 
     def _missing(self, keys: Sequence[bytes], questions: Sequence[Question]) -> dict[bytes, Question]:
-        """Those that the store does not hold, each once."""
+        """The questions that the store does not hold, each once."""
         store = store_of(self.engine)
         stored = look_up(store, keys, questions, self.capabilities) if store else {}
         asked = zip(keys, questions, strict=True)
@@ -421,7 +430,8 @@ class QuestionCounter(EngineAround):
     def n_tokens(self) -> int:
         """In the prompts of the new ones."""
         characters = self.n_new * self._n_characters / max(self._n_new, 1)
-        return round(characters * (self._n_tokens / self._n_read if self._n_read else 1 / 4))
+        tokens_a_character = self._n_tokens / self._n_read if self._n_read else 1 / 4
+        return round(characters * tokens_a_character)
 
     @property
     def tokenised(self) -> bool:
@@ -429,16 +439,21 @@ class QuestionCounter(EngineAround):
         return self._n_read > 0
 
     def _pace(self, kind: Kind) -> float | None:
-        """Of the last runs that asked this engine enough."""
-        store, engine = store_of(self.engine), str(self.signature)
-        n, seconds = 0, 0.0
-        for run in reversed([] if store is None else store.runs()):
-            if (run.engine, run.kind) == (engine, kind) and n < _ENOUGH:
-                n, seconds = n + run.spent.n_asked, seconds + run.spent.seconds
-        return n / seconds if seconds else None
+        """Questions a second, by the last runs that asked this engine enough; None where that is not known."""
+        store = store_of(self.engine)
+        if store is None:
+            return None
+        engine = str(self.signature)
+        n_asked = 0
+        seconds = 0.0
+        for run in reversed(store.runs()):
+            if (run.engine, run.kind) == (engine, kind) and n_asked < _ENOUGH:
+                n_asked += run.spent.n_asked
+                seconds += run.spent.seconds
+        return n_asked / seconds if seconds else None
 
     def scaled_to(self, n_questions: int) -> QuestionCounter:
-        """This, for so many questions of the same kind."""
+        """The same counter, for this number of questions of the same kind."""
         self.n_questions = n_questions
         return self
 

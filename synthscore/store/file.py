@@ -93,8 +93,8 @@ class Store:
     path : None for $SYNTHSCORE_STORE, or synthscore/answers.sqlite in the user's cache folder
     create : make the file where there is none
     read_only : the file or its folder cannot be written to: what it holds can be read, and nothing can be stored
-    raises : StoreError. A file that SQLite cannot read is never mended or replaced in silence; `salvage` takes what is
-        good in it into another
+    raises : StoreError. A file that SQLite cannot read is never mended or replaced silently; `salvage` copies its good
+        answers into another
     warns : of answers without their checksum, which count as missing and are replaced when they are stored again
     """
 
@@ -153,11 +153,11 @@ class Store:
     def get_many(self, keys: Iterable[bytes], read: Callable[[bytes, Any], Any] | None = None) -> dict[bytes, Any]:
         """The values of those keys that are stored.
 
-        read : makes of a key and its value what is given instead; its ValueError says why the value is not usable
+        read : turns a key and its value into what is returned; its ValueError says why the value is not usable
         warns : of answers without their checksum, and of those that are not usable: they are left out
         """
         wanted = list(dict.fromkeys(keys))
-        found: dict[bytes, Any] = {}
+        values: dict[bytes, Any] = {}
         damaged: dict[AnswerRow, str] = {}
         with self._using():
             for start in range(0, len(wanted), _AT_ONCE):
@@ -168,14 +168,14 @@ class Store:
                 for row in self._db.execute(query, part):
                     try:
                         value = value_of(row)
-                        found[row[2]] = value if read is None else read(row[2], value)
+                        values[row[2]] = value if read is None else read(row[2], value)
                     except ValueError as error:
                         damaged[row] = str(error)
         self._warn_of(damaged)
-        return found
+        return values
 
     def put_many(self, answers: Iterable[Stored], run: EngineRun | None = None) -> int:
-        """Store answers in one transaction: all or none of them. How many were new.
+        """Store answers in one transaction, all or none of them. Returns how many were new.
 
         run : that they come from, with all that it took so far
         """
@@ -192,8 +192,8 @@ class Store:
     def _write(self, batches: Iterable[BatchRows], runs: Sequence[EngineRun] = ()) -> int:
         n_new, damaged = 0, tuple(self._damaged)
         with self._using(), self._transaction():
-            # Damaged answers that no other process has replaced would keep their keys from being stored again. They go
-            # only when answers are written: who only reads changes nothing.
+            # Damaged answers would keep their keys from being stored again, unless another process has replaced them.
+            # They are removed only when answers are written, so that reading changes nothing.
             self._db.executemany(
                 "DELETE FROM answers WHERE batch = ? AND place = ?"
                 " AND CAST(key AS BLOB) IS CAST(? AS BLOB) AND CAST(value AS BLOB) IS CAST(? AS BLOB)"
@@ -247,8 +247,11 @@ class Store:
                     f"{_n_answers(n_lost)} in the store {self.path} are left out: their batch has no kind, engine "
                     "or time that can be read. Copy the file to a disk that is sound"
                 )
-            return [
-                Batch(
+            batches = []
+            for id_, kind, engine, created_at, n_answers, has_questions, is_sound in rows:
+                if not is_sound:
+                    continue
+                batch = Batch(
                     id=id_,
                     kind=kind.decode(),
                     engine=engine.decode(),
@@ -256,9 +259,8 @@ class Store:
                     n_answers=n_answers,
                     has_questions=bool(has_questions),
                 )
-                for id_, kind, engine, created_at, n_answers, has_questions, is_sound in rows
-                if is_sound
-            ]
+                batches.append(batch)
+            return batches
 
     def runs(self) -> list[EngineRun]:
         """What runs took, the oldest first; none of a store that was made before they were kept."""
@@ -281,10 +283,11 @@ class Store:
             return []
         questions: dict[int, Question] = {}  # by their answer's place
         try:
-            questions = {} if raw.questions is None else dict(enumerate(unpack(raw.questions)))
-            if raw.questions is not None and not all(place in questions for place, *_ in raw.rows):
-                questions = {}  # they may be those of other answers
-                raise sqlite3.DatabaseError("there are more answers than questions")
+            if raw.questions is not None:
+                questions = dict(enumerate(unpack(raw.questions)))
+                if not all(place in questions for place, *_ in raw.rows):
+                    questions = {}  # They may belong to other answers.
+                    raise sqlite3.DatabaseError("there are more answers than questions")
         except sqlite3.DatabaseError as error:
             warnings.warn(
                 f"the {len(raw.rows)} answers of batch {batch.id} in the store {self.path} come without their "
@@ -292,20 +295,22 @@ class Store:
                 SynthscoreWarning,
                 stacklevel=2,
             )
-        return [Stored(key, raw.kind, json.loads(value), raw.engine, questions.get(at)) for at, key, value in raw.rows]
+        return [
+            Stored(key, raw.kind, json.loads(value), raw.engine, questions.get(place)) for place, key, value in raw.rows
+        ]
 
     def merge(self, other: str | os.PathLike[str]) -> int:
-        """Take all answers of another store's file, their questions, and what runs took. How many were new."""
+        """Copy all answers of another store's file, their questions, and what runs took. Returns how many were new."""
         with Store(other, create=False) as source:  # a batch at a time, so that neither store is locked for long
-            found = (source._read(batch.id) for batch in source.batches())
-            n_new = sum(self._write([batch]) for batch in found if batch is not None)
+            batches = (source._read(batch.id) for batch in source.batches())
+            n_new = sum(self._write([batch]) for batch in batches if batch is not None)
             if runs := source.runs():
                 self._write([], runs)
             return n_new
 
     def salvage(self, damaged: str | os.PathLike[str]) -> int:
-        """Take the answers of a damaged store's file that SQLite can read and that have their checksum. How many were
-        new.
+        """Copy the answers of a damaged store's file that SQLite can read and whose checksum is right. Returns how many
+        were new.
 
         damaged : with the -wal beside it, if there is one; it stays as it is
         raises : StoreError where no good answer is in it
@@ -331,13 +336,14 @@ class Store:
             query = "SELECT batch, place, key, value, checksum FROM answers WHERE batch = ? ORDER BY place"
             rows = self._db.execute(query, (batch,)).fetchall()
             query = f"SELECT kind, engine, created_at, questions FROM batches WHERE id = ? AND {_SOUND_BATCH}"
-            if (found := self._db.execute(query, (batch,)).fetchone()) is None:
+            if (stored := self._db.execute(query, (batch,)).fetchone()) is None:
                 return None
-            kind, engine, created_at, questions = found
-            kind, engine = kind.decode(), engine.decode()
+            kind, engine, created_at, questions = stored
         kept, damaged = _sound_rows(rows)
         self._warn_of(damaged)
-        return BatchRows(kind, engine, created_at, questions, kept) if kept else None
+        if not kept:
+            return None
+        return BatchRows(kind.decode(), engine.decode(), created_at, questions, kept)
 
     def __len__(self) -> int:
         with self._using():
@@ -434,7 +440,8 @@ class Store:
 
 
 def _readable_parts(path: Path) -> Iterator[BatchRows | list[EngineRun]]:
-    """What can be read of a damaged file, of a copy: SQLite would change it. Batches, then what runs took."""
+    """The readable batches of a damaged file, then what runs took. A copy is read, because SQLite would change the
+    file."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "damaged.sqlite"
         for suffix in ("", "-wal"):
@@ -448,8 +455,8 @@ def _readable_parts(path: Path) -> Iterator[BatchRows | list[EngineRun]]:
             for id_, (*names, created_at) in sorted(batches.items()):
                 kind, engine = (name.decode(errors="replace") for name in names)
                 query = f"SELECT batch, place, key, value, checksum FROM answers WHERE batch = {id_}"
-                found, _ = _sound_rows(_readable(db, query, "place"))
-                rows = sorted({row[0]: row for row in found}.values())
+                sound, _ = _sound_rows(_readable(db, query, "place"))
+                rows = sorted({row[0]: row for row in sound}.values())
                 questions = next(_readable(db, f"SELECT questions FROM batches WHERE id = {id_}", "id"), (None,))[0]
                 if rows:
                     yield BatchRows(kind, engine, created_at, questions, rows)
@@ -458,7 +465,8 @@ def _readable_parts(path: Path) -> Iterator[BatchRows | list[EngineRun]]:
 
 
 def _sound_rows(rows: Iterable[AnswerRow]) -> tuple[list[tuple[int, bytes, str]], dict[AnswerRow, str]]:
-    """Place, key and value of those that have their checksum and hold JSON; and the others, as _warn_of takes them."""
+    """Place, key and value of the rows whose checksum is right and whose value is JSON; and the other rows, as _warn_of
+    takes them."""
     sound: list[tuple[int, bytes, str]] = []
     damaged: dict[AnswerRow, str] = {}
     for row in rows:
@@ -482,19 +490,11 @@ def _readable(db: sqlite3.Connection, query: str, order: str) -> Iterator[tuple[
 
 
 def to_row(answer: Stored, created_at: int) -> dict[str, Any]:
-    """An answer with its question as a row of JSON. -inf, of an impossible label, is a text: JSON does not have it."""
+    """An answer with its question as a row of JSON. The log-probability of an impossible label is the text "-inf",
+    since JSON has no infinities."""
     question: dict[str, Any] | None = None
     if answer.question is not None:
-        asked, sampling = answer.question, answer.question.sampling
-        question = {"text": asked.prompt.text, "prefill": asked.prompt.prefill}
-        if asked.continuation is not None:
-            question["continuation"] = asked.continuation
-        elif sampling is None:
-            question |= {"labels": list(asked.labels)} | ({"ordered": True} if asked.ordered else {})
-        else:
-            question |= {name: getattr(sampling, name) for name in ("max_new_tokens", "temperature", "top_p")}
-            question |= {"seed": asked.seed} | ({"stop": list(sampling.stop)} if sampling.stop else {})
-            question |= {"labels": list(asked.labels)} if asked.labels else {}
+        question = _question_row(answer.question)
     return {
         "key": answer.key.hex(),
         "kind": answer.kind,
@@ -503,6 +503,25 @@ def to_row(answer: Stored, created_at: int) -> dict[str, Any]:
         "question": question,
         "answer": json.loads(_JSON.encode(answer.value), parse_constant=lambda name: str(float(name))),
     }
+
+
+def _question_row(question: Question) -> dict[str, Any]:
+    row: dict[str, Any] = {"text": question.prompt.text, "prefill": question.prompt.prefill}
+    sampling = question.sampling
+    if question.continuation is not None:
+        row["continuation"] = question.continuation
+    elif sampling is None:
+        row["labels"] = list(question.labels)
+        if question.ordered:
+            row["ordered"] = True
+    else:
+        row |= {name: getattr(sampling, name) for name in ("max_new_tokens", "temperature", "top_p")}
+        row["seed"] = question.seed
+        if sampling.stop:
+            row["stop"] = list(sampling.stop)
+        if question.labels:
+            row["labels"] = list(question.labels)
+    return row
 
 
 def utc(seconds: int) -> str:
@@ -514,7 +533,8 @@ def batch_rows(kind: str, engine: str, created_at: int, answers: Sequence[Stored
     """The rows of answers that all have a question, or that all have none."""
     rows = [(place, answer.key, _JSON.encode(answer.value)) for place, answer in enumerate(answers)]
     questions = [answer.question for answer in answers if answer.question is not None]
-    return BatchRows(kind, engine, created_at, pack(questions) if questions else None, rows)
+    packed = pack(questions) if questions else None
+    return BatchRows(kind, engine, created_at, packed, rows)
 
 
 def crc(batch: int, place: int, key: bytes, value: bytes) -> int:

@@ -1,6 +1,7 @@
-"""Answers as they come: an engine that need not wait for its last answer gives each on, so that it can be kept.
+"""Answers as they come: an engine passes each answer on before its last one is there, so that it can be stored.
 
-Any engine can be asked so (`in_parts`): one that gives all its answers at the end is asked some questions at a time.
+Any engine can be asked like this (`in_parts`): an engine that gives all answers at the end is asked some questions at a
+time.
 """
 
 from __future__ import annotations
@@ -97,8 +98,8 @@ def ask_in_parts(
 
 
 class InBatches(EngineAround):
-    """An engine that is asked some questions at a time, of one kind: as many as take about BATCH_S at the pace of the
-    last call, few at first. What is lost when it is killed is one call's answers.
+    """An engine that is asked some questions of one kind at a time: few at first, then as many as take about BATCH_S at
+    the pace of the last call. A killed run loses the answers of one call.
 
     A call that ends within a context makes the engine compute its beginning once more.
 

@@ -1,7 +1,7 @@
 """What runs took: answers, seconds and tokens of one engine, a row a run and kind of question, beside its answers.
 
-The table came later than the others: a store without it is read as one of which nothing is known, and gets it with the
-first answers that are stored with their run.
+Older stores lack this table. They are read as if nothing were known, and get the table with the first answers that are
+stored with their run.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class EngineRun(NamedTuple):
 
 
 def write_runs(db: sqlite3.Connection, runs: Iterable[EngineRun]) -> None:
-    """Each in the place of what was known of it before, if that was less."""
+    """Each run replaces its earlier row, if that counted fewer questions."""
     db.execute(_TABLE)
     db.executemany(
         f"INSERT INTO runs VALUES ({', '.join('?' * 11)}) ON CONFLICT (id, kind, engine) DO UPDATE SET"

@@ -15,14 +15,14 @@ from dataclasses import replace
 import numpy as np
 
 from ..errors import CertificateError, InputError
-from ..scoring.anchored.drift import answers_of, n_rungs
+from ..scoring.anchored.drift import count_rungs, read_answers
 from ..scoring.anchored.fit import fit
 from ..scoring.anchored.model import JudgeModel
 from ..types import FloatArray, IntArray
 from .certificate import Certificate, Certified, Guarantee, Kind, thresholds_of
 from .labels import Labelled
 
-STEP = 0.01  # thresholds are multiples of this: they must not depend on the scores that they are tested on
+STEP = 0.01  # Thresholds are multiples of this, since they must not depend on the scores that they are tested on.
 _FIRST = 20  # the strictest threshold tested for precision keeps 1 / _FIRST of the scores, or what its test needs
 
 
@@ -59,7 +59,7 @@ def calibrate(
             field="confidence",
             value=confidence,
         )
-    if not guarantees or len({each.kind for each in guarantees}) < len(guarantees):
+    if not guarantees or len({guarantee.kind for guarantee in guarantees}) < len(guarantees):
         raise InputError(
             f"guarantees are {', '.join(map(str, guarantees)) or 'none'}, expected one or more, each of another kind",
             field="guarantee",
@@ -74,13 +74,13 @@ def calibrate(
         )
     level = 1 - (1 - confidence) / len(guarantees)
     tested = [_certify(labelled, guarantee, level, step, start) for guarantee in guarantees]
-    certified = tuple(each for each, _ in tested)
+    certified = tuple(one for one, _ in tested)
     keep_from, drop_below = thresholds_of(certified)
-    for each, strictest in tested:
-        if each.guarantee.kind == "precision" and keep_from > strictest:
+    for one, strictest in tested:
+        if one.guarantee.kind == "precision" and keep_from > strictest:
             raise CertificateError(
                 f"cannot certify all of {', '.join(map(str, guarantees))}: together they keep from {keep_from:g}, "
-                f"where too few labelled texts are kept to test {each.guarantee}, expected {strictest:g} or "
+                f"where too few labelled texts are kept to test {one.guarantee}, expected {strictest:g} or "
                 "less. Label more texts, or promise less"
             )
     made = Certificate(
@@ -97,43 +97,48 @@ def calibrate(
     )
     watch = made.watch
     watch.add((score, labelled.signature) for score in labelled.scores)
-    return replace(made, seen={name: seen for name, seen in watch.now().items() if name != "texts"})  # scores tell it
+    statistics = watch.now()
+    statistics.pop("texts", None)  # The statistic "score" says the same.
+    return replace(made, statistics=statistics)
 
 
 def _judge(labelled: Labelled) -> JudgeModel | None:
     """The judge of the labelled texts, by their verdicts; None where there are none, or it does not see rungs rise."""
-    if not (told := [score for score in labelled.scores if score.verdicts]):
+    judged = [score for score in labelled.scores if score.verdicts]
+    if not judged:
         return None
-    n = max(map(n_rungs, told))
-    protocol = labelled.signature.part("protocol")
-    judge, _ = fit(answers_of([score for score in told if n_rungs(score) == n], n, protocol)[0])
+    n = max(map(count_rungs, judged))
+    on_longest = [score for score in judged if count_rungs(score) == n]
+    answers, _ = read_answers(on_longest, n, labelled.signature.part("protocol"))
+    judge, _ = fit(answers)
     return judge if judge.rungs_rise else None
 
 
 def _certify(
     labelled: Labelled, guarantee: Guarantee, level: float, step: float, start: float | None
 ) -> tuple[Certified, float]:
-    """What is certified, and the first threshold that was tested: it holds at this and all between."""
+    """What is certified, and the first threshold tested: the guarantee holds at all thresholds between these two."""
     kind = guarantee.kind
     least = _least(guarantee)
     delta = 1 - level
     value = labelled.value[labelled.scored]
-    seen = {"precision": len(value), "recall": int(labelled.good.sum()), "fpr": int((~labelled.good).sum())}[kind]
+    n_good = int(labelled.good.sum())
+    n_labelled = {"precision": len(value), "recall": n_good, "fpr": len(labelled.good) - n_good}[kind]
     enough = needed(guarantee, level)
-    if seen < enough or not len(value):
+    if n_labelled < enough or not len(value):
         noun = {"precision": "scored", "recall": "good", "fpr": "bad"}[kind]
         raise CertificateError(
-            f"cannot certify {guarantee}: {seen} labelled texts are {noun}, expected at least {enough}, which is how "
-            f"many it needs at confidence {level:g} where none of them is wrong. Label more texts, or promise less",
+            f"cannot certify {guarantee}: {n_labelled} labelled texts are {noun}, expected at least {enough}, which is "
+            f"how many it needs at confidence {level:g} where none of them is wrong. Label more texts, or promise less",
             needed=enough,
-            seen=seen,
+            seen=n_labelled,
         )
-    # For each score the highest multiple of step that keeps it, and one that keeps none, strictest first: between two
-    # of these no multiple keeps others than the higher of them does, so that testing these is testing all.
+    # Tested are, strictest first, a threshold that keeps no text, and for each score the highest multiple of step that
+    # keeps it. A multiple between two of these keeps the same texts as the higher one, and need not be tested.
     multiples = np.unique(np.floor(value / step))
     thresholds = np.round(np.append(multiples, multiples[-1] + 1)[::-1] * step, 12).astype(np.float64)
     if kind == "recall":
-        thresholds = thresholds[::-1]  # each lower threshold misses no more: from the safest on, as with the others
+        thresholds = thresholds[::-1]  # For recall the lowest threshold is the safest, and tested first.
     elif kind == "precision" and start is not None:
         thresholds = np.concatenate([[start], thresholds[thresholds < start]])
     n, n_faultless = _tally(labelled, kind, thresholds)
@@ -142,12 +147,21 @@ def _certify(
         thresholds = thresholds[first:]
         n = n[first:]
         n_faultless = n_faultless[first:]
-    failed = np.flatnonzero(by_chance(n_faultless, n, least) > delta * (1 + 1e-9))  # 1 - 0.9 is not quite 0.1
-    at = int(failed[0]) - 1 if len(failed) else len(n) - 1
-    if at < 0:
+    failed = np.flatnonzero(
+        by_chance(n_faultless, n, least) > delta * (1 + 1e-9)
+    )  # In floats, 1 - 0.9 is not quite 0.1.
+    last = int(failed[0]) - 1 if len(failed) else len(n) - 1
+    if last < 0:
         raise CertificateError(_refusal(guarantee, level, thresholds, n, n_faultless), needed=enough, seen=int(n[0]))
-    n_hit = int(n[at] - n_faultless[at]) if kind == "fpr" else int(n_faultless[at])
-    return Certified(guarantee, float(thresholds[at]), int(n[at]), n_hit, level), float(thresholds[0])
+    n_hit = n[last] - n_faultless[last] if kind == "fpr" else n_faultless[last]
+    certified = Certified(
+        guarantee=guarantee,
+        threshold=float(thresholds[last]),
+        n=int(n[last]),
+        n_hit=int(n_hit),
+        level=level,
+    )
+    return certified, float(thresholds[0])
 
 
 def _least(guarantee: Guarantee) -> float:
@@ -156,25 +170,35 @@ def _least(guarantee: Guarantee) -> float:
 
 
 def _tally(labelled: Labelled, kind: Kind, thresholds: FloatArray) -> tuple[IntArray, IntArray]:
-    """At each threshold: how many texts the share is of, and how many of these are without fault."""
-    good, bad = labelled.good, ~labelled.good
-    scored = (np.sort(labelled.value[which & labelled.scored]) for which in (good, bad))
-    n_good, n_bad = (len(each) - np.searchsorted(each, thresholds, side="left") for each in scored)
+    """At each threshold: of how many texts the share is taken, and how many of these are without fault."""
+    good = labelled.good
+    bad = ~labelled.good
+    n_good_kept = _count_kept(labelled.value[good & labelled.scored], thresholds)
+    n_bad_kept = _count_kept(labelled.value[bad & labelled.scored], thresholds)
     if kind == "precision":
-        return n_good + n_bad, n_good
+        return n_good_kept + n_bad_kept, n_good_kept
     if kind == "recall":
-        return np.full(len(thresholds), good.sum()), n_good
-    return np.full(len(thresholds), bad.sum()), int(bad.sum()) - n_bad
+        return np.full(len(thresholds), good.sum()), n_good_kept
+    return np.full(len(thresholds), bad.sum()), int(bad.sum()) - n_bad_kept
+
+
+def _count_kept(values: FloatArray, thresholds: FloatArray) -> IntArray:
+    """How many of the values reach each threshold."""
+    return np.asarray(len(values) - np.searchsorted(np.sort(values), thresholds, side="left"))
 
 
 def _refusal(guarantee: Guarantee, level: float, thresholds: FloatArray, n: IntArray, n_faultless: IntArray) -> str:
-    of = {"precision": "kept texts are good", "recall": "good texts are kept", "fpr": "bad texts are not kept"}
+    names = {"precision": "kept texts are good", "recall": "good texts are kept", "fpr": "bad texts are not kept"}
     least = _least(guarantee)
-    wanted = np.flatnonzero(by_chance(np.arange(n[0] + 1), np.full(n[0] + 1, n[0]), least) <= 1 - level)
-    expected = f"at least {wanted[0]}" if len(wanted) else f"at least {needed(guarantee, level)}, all without fault"
+    counts = np.arange(n[0] + 1)
+    enough = by_chance(counts, np.full(n[0] + 1, n[0]), least) <= 1 - level
+    wanted = np.flatnonzero(enough)
+    expected = f"at least {needed(guarantee, level)}, all without fault"
+    if len(wanted):
+        expected = f"at least {wanted[0]}"
     return (
         f"cannot certify {guarantee} at confidence {level:g}: at a threshold of {thresholds[0]:g}, where testing "
-        f"begins, {n_faultless[0]} of {n[0]} {of[guarantee.kind]}, expected {expected}. Label more texts, promise "
+        f"begins, {n_faultless[0]} of {n[0]} {names[guarantee.kind]}, expected {expected}. Label more texts, promise "
         "less, or use a judge that tells them apart better"
     )
 

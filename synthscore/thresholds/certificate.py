@@ -7,7 +7,6 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -24,6 +23,7 @@ from .rules import Decision, Rule
 
 Kind = Literal["precision", "recall", "fpr"]
 FORMAT = 1
+_NAMES_IN_FILE = {"statistics": "seen"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ class Guarantee:
         """From "precision>=0.9", "recall>=0.9" or "fpr<=0.05"."""
         for kind in get_args(Kind):
             sign = "<=" if kind == "fpr" else ">="
-            name, found, bound = text.replace(" ", "").partition(sign)
-            if found and name == kind:
+            name, sign_in_text, bound = text.replace(" ", "").partition(sign)
+            if sign_in_text and name == kind:
                 try:
                     return cls(kind, float(bound))
                 except ValueError:
@@ -66,17 +66,18 @@ class Guarantee:
         )
 
     def __str__(self) -> str:
-        return f"{self.kind}{'<=' if self.kind == 'fpr' else '>='}{self.bound:g}"
+        sign = "<=" if self.kind == "fpr" else ">="
+        return f"{self.kind}{sign}{self.bound:g}"
 
 
 @dataclass(frozen=True, slots=True)
 class Certified:
-    """A guarantee, the threshold at which it holds, and what was seen there.
+    """A guarantee, the threshold at which it holds, and the counts that show it.
 
-    n : labelled texts that the share is of (the kept, the good or the bad). n_hit : of these, the good, not dropped
-    or kept ones. observed : n_hit / n. limit : what the true share is beyond, at least (fpr: at most), at `level`
-    (Clopper-Pearson)
-    level : the confidence of this guarantee alone; with several, they hold together with the certificate's
+    n : labelled texts of which the share is taken: the kept, the good or the bad
+    n_hit : of these, the good (precision), not dropped (recall) or kept ones (fpr)
+    observed : n_hit / n. limit : the least that the true share can be at `level`, of fpr the most (Clopper-Pearson)
+    level : the confidence of this guarantee alone; together, several hold with the certificate's confidence
     """
 
     guarantee: Guarantee
@@ -86,10 +87,10 @@ class Certified:
     level: float
 
     def __post_init__(self) -> None:
-        sure = 0 <= self.n_hit <= self.n and 0 < self.level < 1 and math.isfinite(self.threshold)
+        possible = 0 <= self.n_hit <= self.n and 0 < self.level < 1 and math.isfinite(self.threshold)
         bound = self.guarantee.bound
         sign = -1 if self.guarantee.kind == "fpr" else 1
-        if not sure or (self.limit - bound) * sign < -1e-6:
+        if not possible or (self.limit - bound) * sign < -1e-6:
             raise CertificateError(
                 f"{self.guarantee} does not follow at {self.threshold} from {self.n_hit} of {self.n} labelled texts at "
                 f"level {self.level}, expected counts and a level that show it. Calibrate anew"
@@ -111,42 +112,46 @@ class Certified:
         return asdict(self) | follows
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Certified:
-        """From `to_dict`. raises : CertificateError where observed or limit is not what follows"""
-        own = {**values, "guarantee": Guarantee.parse(values["guarantee"])}
-        seen = own.pop("observed"), own.pop("limit")
-        made = cls(**own)
-        if not all(map(partial(math.isclose, abs_tol=1e-6), seen, (made.observed, made.limit))):
+    def from_dict(cls, values: Mapping[str, Any]) -> Certified:
+        """From `to_dict`. raises : CertificateError where observed or limit do not follow from the counts"""
+        fields = {**values, "guarantee": Guarantee.parse(values["guarantee"])}
+        stated = fields.pop("observed"), fields.pop("limit")
+        made = cls(**fields)
+        follows = [made.observed, made.limit]
+        if not all(math.isclose(one, other, abs_tol=1e-6) for one, other in zip(stated, follows, strict=True)):
             raise CertificateError(
-                f"{made.guarantee} has observed and limit {seen}, expected {made.observed:g} and {made.limit:g}, which "
-                f"follow from {made.n_hit} of {made.n}. Calibrate anew"
+                f"{made.guarantee} has observed and limit {stated}, expected {made.observed:g} and {made.limit:g}, "
+                f"which follow from {made.n_hit} of {made.n}. Calibrate anew"
             )
         return made
 
 
 def thresholds_of(certified: Sequence[Certified]) -> tuple[float, float]:
     """keep_from, where all that is promised of the kept holds, and drop_below, where recall does too."""
-    recalling = [each.threshold for each in certified if each.guarantee.kind == "recall"]
-    keep_from = max([each.threshold for each in certified if each.guarantee.kind != "recall"] or recalling)
+    recalling = [one.threshold for one in certified if one.guarantee.kind == "recall"]
+    keep_from = max([one.threshold for one in certified if one.guarantee.kind != "recall"] or recalling)
     return keep_from, min([keep_from, *recalling])
 
 
 def lower_limit(hits: int, n: int, alpha: float) -> float:
-    """The share that is exceeded with confidence 1 - alpha, of one threshold looked at alone (Clopper-Pearson)."""
+    """The share that is exceeded with confidence 1 - alpha, at a single threshold (Clopper-Pearson)."""
     from scipy.special import betaincinv
 
-    return float(betaincinv(hits, n - hits + 1, alpha)) if hits else 0.0
+    if not hits:
+        return 0.0
+    return float(betaincinv(hits, n - hits + 1, alpha))
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate(Rule):
     """Keeps from `keep_from` up, drops below `drop_below`; between them it is unsure. A rule, made by `calibrate`.
 
-    signature : of the scores that were labelled; with others nothing is promised (`check`)
-    confidence : probability, over draws of the labelled texts, that no certificate is given or all its guarantees hold,
-        of texts drawn like them: of the one that several draws, or settings, have given, nothing is promised
-    drawn : how the labelled texts were drawn, as far as their rows say; the promise is of texts drawn alike
-    seen, judge : what drift is told by (`watch`); judge : fitted to the labelled texts' verdicts, None without them
+    signature : of the scores that were labelled; nothing is promised of scores with another one (`check`)
+    confidence : probability, over draws of the labelled texts, that no certificate is given or that all its guarantees
+        hold of texts drawn like them. It says nothing of a certificate that is the best of several draws or settings
+    drawn : how the labelled texts were drawn, as far as their rows say; the promise is about texts drawn alike
+    statistics, judge : what drift is measured against (`watch`), "seen" in a file; the judge is fitted to the verdicts
+        of the labelled texts, None where there are none
     """
 
     certified: tuple[Certified, ...]
@@ -157,7 +162,7 @@ class Certificate(Rule):
     n_good: int
     n_unscored: int
     signature: Signature
-    seen: Mapping[str, Statistic] = field(default_factory=dict)
+    statistics: Mapping[str, Statistic] = field(default_factory=dict)
     judge: JudgeModel | None = None
     drawn: Drawn = "not known"
 
@@ -165,14 +170,11 @@ class Certificate(Rule):
         level = 1 - (1 - self.confidence) / max(len(self.certified), 1)
         n_bad = self.n_rows - self.n_good
         n_scored = self.n_rows - self.n_unscored
-        seen = {"precision": range(n_scored + 1), "recall": (self.n_good,), "fpr": (n_bad,)}
-        follows = (
-            0 < self.confidence < 1
-            and self.n_good > 0 < n_bad
-            and self.n_unscored >= 0
-            and self.drawn in get_args(Drawn)
-            and all(math.isclose(each.level, level) and each.n in seen[each.guarantee.kind] for each in self.certified)
-        )
+        possible = {"precision": range(n_scored + 1), "recall": (self.n_good,), "fpr": (n_bad,)}
+        sound = 0 < self.confidence < 1 and self.n_good > 0 < n_bad and self.n_unscored >= 0
+        levels_follow = all(math.isclose(one.level, level) for one in self.certified)
+        counts_follow = all(one.n in possible[one.guarantee.kind] for one in self.certified)
+        follows = sound and self.drawn in get_args(Drawn) and levels_follow and counts_follow
         if not follows or not self.certified or (self.keep_from, self.drop_below) != thresholds_of(self.certified):
             raise CertificateError(
                 f"a certificate of {len(self.certified)} guarantees keeps from {self.keep_from} and drops below "
@@ -181,7 +183,7 @@ class Certificate(Rule):
             )
 
     def decide(self, score: Score) -> tuple[Decision, str]:
-        """By the value alone, as the labelled texts were counted."""
+        """By the value alone, as `calibrate` counted the labelled texts."""
         if score.value is None:
             return "unsure", f"unscored: {score.reason}"
         if score.value >= self.keep_from:
@@ -209,21 +211,22 @@ class Certificate(Rule):
 
     @property
     def watch(self) -> Watch:
-        """To tell whether judge and texts are still those that were labelled."""
+        """Tells whether the judge and the texts are still like those that were labelled."""
         return Watch(
             origin="the certificate",
             remedy="label some of these texts, and calibrate anew",
             signature=self.signature,
             judge=self.judge,
-            seen=self.seen,
+            statistics=self.statistics,
             keep_from=self.keep_from,
         )
 
     def to_json(self) -> str:
         """Equal certificates give equal texts."""
-        content = asdict(self) | {"format": FORMAT, "signature": dict(self.signature.parts)}
+        content = {_NAMES_IN_FILE.get(name, name): value for name, value in asdict(self).items()}
+        content |= {"format": FORMAT, "signature": dict(self.signature.parts)}
         content["judge"] = None if self.judge is None else self.judge.to_dict()
-        content["certified"] = [each.to_dict() for each in self.certified]
+        content["certified"] = [one.to_dict() for one in self.certified]
         return json.dumps({"certificate": content}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -237,10 +240,10 @@ class Certificate(Rule):
             values = dict(parse_json(Path(path).read_text(encoding="utf-8"))["certificate"])
             if (format_ := values.pop("format")) != FORMAT:
                 raise InputError(f"its format is {format_!r}, expected {FORMAT}")
-            values["certified"] = tuple(map(Certified.of, values["certified"]))
+            values["certified"] = tuple(map(Certified.from_dict, values["certified"]))
             judge = values.pop("judge", None)
-            values["judge"] = None if judge is None else JudgeModel.of(judge)
-            values["seen"] = Statistic.of(values.pop("seen", {}))
+            values["judge"] = None if judge is None else JudgeModel.from_dict(judge)
+            values["statistics"] = Statistic.from_json(values.pop("seen", {}))
             return cls(**{**values, "signature": Signature.of(**values["signature"])})
         except (OSError, LookupError, TypeError, ValueError, AttributeError, OverflowError, SynthscoreError) as error:
             raise CertificateError(

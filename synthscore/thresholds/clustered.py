@@ -1,4 +1,4 @@
-"""Texts that come in contexts -> means whose errors know that texts of one context are alike. NumPy and SciPy."""
+"""Texts that come in contexts -> means with errors that allow for texts of one context being alike. NumPy and SciPy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ClusteredMean:
 
     influence : shape (n_all_contexts,); stderr^2 is the sum of its squares. 0 for a context that takes no part
     n_contexts : those that take part; in a sum, of the mean with the fewest
-    freedom : degrees of freedom: as many contexts as would tell as much were all of one size, less one
+    freedom : degrees of freedom: the effective number of contexts, which unequal sizes lower, less one
     """
 
     value: float
@@ -38,23 +38,26 @@ class ClusteredMean:
         values : shape (n_texts,). contexts : shape (n_texts,), numbers below n_all_contexts
         source : Bell and McCaffrey (2002), for a mean; Carter, Schnepel and Steigerwald (2017) for freedom
         """
-        n, n_contexts = len(values), len(np.unique(contexts))
+        n = len(values)
+        n_contexts = len(np.unique(contexts))
         mean = float(values.mean()) if n else math.nan
         if n_contexts < 2:
-            return cls(mean, np.full(n_all_contexts, np.nan), n_contexts, math.nan)
+            unknown = np.full(n_all_contexts, np.nan)
+            return cls(value=mean, influence=unknown, n_contexts=n_contexts, freedom=math.nan)
         sizes = np.bincount(contexts, minlength=n_all_contexts)
         sums = np.bincount(contexts, values - mean, n_all_contexts)
-        sums[np.abs(sums) <= 1e-12 * n * np.abs(values).max()] = 0.0  # rounding
+        sums[np.abs(sums) <= 1e-12 * n * np.abs(values).max()] = 0.0  # Such sums are rounding errors.
         influence = math.sqrt((n_contexts - 1) / n_contexts) / (n - sizes) * sums
-        return cls(mean, influence, n_contexts, n**2 / float(sizes @ sizes) - 1)
+        freedom = n**2 / float(sizes @ sizes) - 1
+        return cls(value=mean, influence=influence, n_contexts=n_contexts, freedom=freedom)
 
     def plus(self, other: ClusteredMean, weight: float = 1.0) -> ClusteredMean:
-        """This and `weight` times another over the same contexts: what they share cancels, or adds up."""
+        """This mean and `weight` times another one over the same contexts; their covariance enters the error."""
         return ClusteredMean(
-            self.value + weight * other.value,
-            self.influence + weight * other.influence,
-            min(self.n_contexts, other.n_contexts),
-            min(self.freedom, other.freedom),
+            value=self.value + weight * other.value,
+            influence=self.influence + weight * other.influence,
+            n_contexts=min(self.n_contexts, other.n_contexts),
+            freedom=min(self.freedom, other.freedom),
         )
 
     @property
@@ -73,4 +76,6 @@ class ClusteredMean:
         from scipy.special import stdtr
 
         stderr = self.stderr
-        return float(2 * stdtr(self.freedom, -abs(self.value) / stderr)) if stderr > 0 else math.nan
+        if not stderr > 0:
+            return math.nan
+        return float(2 * stdtr(self.freedom, -abs(self.value) / stderr))

@@ -1,5 +1,5 @@
-"""How labelled texts were drawn from all: what their rows say, and what their scores say. Labels of texts that were
-chosen by score say nothing of the others, whoever chose them.
+"""How labelled texts were drawn from all, by what their rows say and by their scores. Labels of texts that were chosen
+by score say nothing about the other texts, whoever chose them.
 """
 
 from __future__ import annotations
@@ -40,17 +40,20 @@ def read_stamps(rows: Collection[Row], n_scored: int) -> Drawn:
     raises : InputError where texts were chosen by their score, or drawn from fewer than are scored
     """
     if chosen := [row for row in rows if _how(row) == CHOSEN]:
-        seen = f"text {read_names(chosen[0]).id!r}, as {len(chosen)} of {len(rows)}, was chosen by its score"
+        problem = f"text {read_names(chosen[0]).id!r}, as {len(chosen)} of {len(rows)}, was chosen by its score"
         remedy = "Labels speak for texts drawn at random: label some of all texts (synthscore export --sample N)"
-        raise row_error(chosen[0], DRAWN, CHOSEN, f"{seen}, expected only texts drawn at random", remedy)
+        raise row_error(chosen[0], DRAWN, CHOSEN, f"{problem}, expected only texts drawn at random", remedy)
     hows = set()
     for row in rows:
-        how, n_texts = _how(row), read_number(row, DRAWN_FROM)
+        how = _how(row)
+        n_texts = read_number(row, DRAWN_FROM)
         if n_texts is not None and n_texts < n_scored:
-            seen = f"text {read_names(row).id!r} was drawn from {n_texts:.0f} texts, but {n_scored} have a score"
+            problem = f"text {read_names(row).id!r} was drawn from {n_texts:.0f} texts, but {n_scored} have a score"
             remedy = "Draw from all that are scored (synthscore export --sample N), or give only the scores of those"
-            raise row_error(row, DRAWN_FROM, n_texts, f"{seen}, expected that all could be drawn", remedy)
-        hows.add("not known" if n_texts is None or (how == "all" and n_texts != len(rows)) else how)
+            raise row_error(row, DRAWN_FROM, n_texts, f"{problem}, expected that all could be drawn", remedy)
+        if n_texts is None or (how == "all" and n_texts != len(rows)):
+            how = "not known"
+        hows.add(how)
     if hows == {"all"}:
         return "all"
     return "random" if hows and hows <= {"all", "random"} else "not known"
@@ -62,10 +65,10 @@ def _how(row: Row) -> str:
 
 
 def compare_scores(values: FloatArray, labelled: BoolArray, contexts: IntArray) -> float:
-    """The probability that scores of labelled and other texts differ so where the labelled ones were drawn at random.
+    """The p-value of the difference between scores of labelled and other texts: labelled ones may be drawn at random.
 
-    The difference of the two sides' mean ranks among all scores, over its standard error, which knows that texts of one
-    context are alike (ClusteredMean); by Student's t.
+    The difference of the two mean ranks among all scores is divided by its standard error, which takes account of
+    contexts (ClusteredMean), and compared with Student's t.
 
     values : shape (n_texts,), NaN where unscored: such texts take no part
     returns : NaN where either side has scores of fewer than two contexts
@@ -75,11 +78,11 @@ def compare_scores(values: FloatArray, labelled: BoolArray, contexts: IntArray) 
 
     scored = ~np.isnan(values)
     ranks = rankdata(values[scored])
-    labelled, contexts = labelled[scored], contexts[scored]
+    labelled = labelled[scored]
+    contexts = contexts[scored]
     n_contexts = int(contexts.max(initial=-1)) + 1
-    ours, others = (
-        ClusteredMean.estimate(ranks[which], contexts[which], n_contexts) for which in (labelled, ~labelled)
-    )
+    ours = ClusteredMean.estimate(ranks[labelled], contexts[labelled], n_contexts)
+    others = ClusteredMean.estimate(ranks[~labelled], contexts[~labelled], n_contexts)
     if ours.stderr == others.stderr == 0 and ours.value != others.value:
         return float(1 / binom(ours.n_contexts + others.n_contexts, ours.n_contexts))
     return ours.plus(others, -1.0).p_value
@@ -88,29 +91,34 @@ def compare_scores(values: FloatArray, labelled: BoolArray, contexts: IntArray) 
 def require_like_scores(
     values: FloatArray, labelled: BoolArray, contexts: IntArray, systems: Mapping[str, BoolArray] | None = None
 ) -> None:
-    """Labelled texts score as the others do, in each system that is spoken of.
+    """Refuse, or doubt, labels of texts whose scores differ from the other texts' more than by chance.
 
-    systems : name -> which texts are of it. None: all texts together
+    systems : name -> which texts are of it; each is looked at alone. None: all texts together
     warns : SynthscoreWarning below p = DOUBTED, each p times the number of systems
     raises : InputError below p = REFUSED
     """
     systems = systems or {"": np.ones(len(values), dtype=bool)}
-    each = {name: compare_scores(values[texts], labelled[texts], contexts[texts]) for name, texts in systems.items()}
-    comparable = {name: p for name, p in each.items() if not np.isnan(p)}
-    system = min(comparable, key=lambda name: comparable[name], default=None)
-    if system is None or (p := len(systems) * comparable[system]) >= DOUBTED:
+    p_values: dict[str, float] = {}
+    for name, texts in systems.items():
+        p = compare_scores(values[texts], labelled[texts], contexts[texts])
+        if not np.isnan(p):
+            p_values[name] = p
+    system = min(p_values, key=lambda name: p_values[name], default=None)
+    if system is None or (p := len(systems) * p_values[system]) >= DOUBTED:
         return
-    ours, others = systems[system] & labelled, systems[system] & ~labelled
-    seen = (
-        f"{f'of system {system!r} ' if system else ''}the {ours.sum()} labelled texts score otherwise than the "
-        f"{others.sum()} others (mean {np.nanmean(values[ours]):.2f} and {np.nanmean(values[others]):.2f}, "
+    ours = systems[system] & labelled
+    others = systems[system] & ~labelled
+    which = f"of system {system!r} " if system else ""
+    means = f"mean {np.nanmean(values[ours]):.2f} and {np.nanmean(values[others]):.2f}"
+    difference = (
+        f"{which}the {ours.sum()} labelled texts score otherwise than the {others.sum()} others ({means}, "
         f"p = {p:.2g} by their ranks)"
     )
     if p < REFUSED:
         raise InputError(
-            f"{seen}, expected texts drawn at random, whatever their score. Label some of all texts (synthscore export "
-            "--sample N), or give only the scores of those that labels were drawn from",
+            f"{difference}, expected texts drawn at random, whatever their score. Label some of all texts (synthscore "
+            "export --sample N), or give only the scores of those that labels were drawn from",
             field="label",
             value=p,
         )
-    warnings.warn(f"{seen}: were they drawn at random?", SynthscoreWarning, stacklevel=3)
+    warnings.warn(f"{difference}: were they drawn at random?", SynthscoreWarning, stacklevel=3)

@@ -1,7 +1,7 @@
-"""Rows -> kept, dropped and unsure rows: they are scored, a rule decides, and each goes where it belongs.
+"""Rows -> kept, dropped and unsure rows, by a rule that looks at their scores. Knows nothing of models.
 
-A batch at a time, in the order of the rows, in flat memory. Files take their names when all rows are there; a run that
-was killed is run again from the start, and has its scores from the store. Knows nothing of models.
+Works a batch at a time, in the order of the rows, in constant memory. A file gets its name when all its rows are there.
+A run that was killed starts again from the beginning, and takes its answers from the store.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ ABOUT: Mapping[str, type] = {
     **dict.fromkeys(("score", "stderr", "low", "high"), float),
     **dict.fromkeys(("decision", "why", "status", "reason"), str),
 }
-"""What the column `synthscore` of a row that is not kept says."""
+"""The fields of the column `synthscore`, which rows have that are not kept."""
 
 
 class Decided(NamedTuple):
-    """A row, its score, and what was decided of it."""
+    """A row, its score, and the decision."""
 
     item: Item
     score: Score
@@ -51,13 +51,13 @@ class Decided(NamedTuple):
 
     @property
     def values(self) -> Mapping[str, Any]:
-        """As they were read."""
+        """The row's values as they were read."""
         row = self.item.row
         return row.values if isinstance(row, Row) else {"unreadable": row.value}
 
     @property
     def marked(self) -> dict[str, Any]:
-        """With what was decided, in a column synthscore."""
+        """The row's values, with the decision in a column synthscore."""
         score = self.score
         numbers = (score.value, score.stderr, score.low, score.high)
         about = dict(zip(ABOUT, (*numbers, self.decision, self.why, score.status, score.reason), strict=True))
@@ -68,7 +68,8 @@ class Decided(NamedTuple):
 class Filtered:
     """What became of the rows.
 
-    n_open : unscored rows that their low and high do not decide. why_unsure : reasons
+    n_open : unscored rows that are unsure
+    why_unsure : reasons why scored rows are unsure
     tally : what was asked, and the scores of the rows
     kept, dropped, unsure : the rows, where no file was named for any of them; those that are not kept have a column
         synthscore: score, stderr, low, high, decision, why, status, reason
@@ -85,7 +86,7 @@ class Filtered:
 
     @property
     def n_unsure(self) -> int:
-        """Without what is unscored."""
+        """Scored rows that are unsure."""
         return self.decisions["unsure"] - self.n_open
 
     @property
@@ -96,7 +97,7 @@ class Filtered:
     def count(self, decided: Sequence[Decided]) -> None:
         """Add what was decided of some of the rows."""
         self.n_rows += len(decided)
-        self.decisions.update(each.decision for each in decided)
+        self.decisions.update(row.decision for row in decided)
         for _, score, decision, why in decided:
             if score.status == "unscored":
                 self.n_open += decision == "unsure"
@@ -146,7 +147,10 @@ def filter(
     paths = {name: str(path) for name, path in named.items() if path is not None}
     for path in paths.values():
         require_format(path)
-    require_apart(paths, {"rows": os.fspath(rows)} if isinstance(rows, str | os.PathLike) else {})
+    inputs = {}
+    if isinstance(rows, str | os.PathLike):
+        inputs["rows"] = os.fspath(rows)
+    require_apart(paths, inputs)
     check(references, rule, task=task, attribute=attribute, method=method)
     if shard is not None:
         method.require_alone()
@@ -196,10 +200,12 @@ def check(
     every = dict.fromkeys(name for attributes in questions.values() for name in attributes)
     names = list(every) if attribute is None else [attribute]
     if len(names) != 1:
-        there = f"there are {len(names)}: {', '.join(names)}" if names else "none is named"
+        problem = "none is named"
+        if names:
+            problem = f"there are {len(names)}: {', '.join(names)}"
         raise InputError(
-            f"filter decides by one attribute, and {there}. Say which with one --attribute NAME (attribute=NAME); for "
-            "several, filter the result again",
+            f"filter decides by one attribute, and {problem}. Say which with one --attribute NAME (attribute=NAME); "
+            "for several, filter the result again",
             field="attribute",
             value=tuple(names),
         )
@@ -220,25 +226,34 @@ def check(
     check_threshold(rule.threshold, method.limits(max(scales, default=0)))
 
 
-def _sort(typed: Any, decided: Sequence[Decided], outputs: Mapping[str, Output], found: Filtered) -> None:
-    """Each row where it belongs. typed : the Arrow schema of the rows, if they have one"""
+def _sort(schema: Any, decided: Sequence[Decided], outputs: Mapping[str, Output], filtered: Filtered) -> None:
+    """Write each row to the file of its decision, or keep it in `filtered` where there are no files.
+
+    schema : the Arrow schema of the rows, or None
+    """
     for name in outputs or get_args(Decision):
-        which = {"dropped", "unsure"} if name == "dropped" and outputs and "unsure" not in outputs else {name}
-        chosen = [each for each in decided if each.decision in which]
-        read = [each.item.row for each in chosen]
-        lines = [row.line for row in read if isinstance(row, Row) and row.line]
-        if name == "kept" and outputs and 0 < len(chosen) == len(lines):
-            outputs[name].write_lines("".join(line if line.endswith("\n") else f"{line}\n" for line in lines).encode())
-            continue
-        rows = [each.values if name == "kept" else each.marked for each in chosen]
-        schema = typed if name == "kept" or typed is None else _marked(typed)
-        if outputs:
-            outputs[name].write_rows(rows, schema)
+        decisions = {name}
+        if name == "dropped" and outputs and "unsure" not in outputs:
+            decisions.add("unsure")
+        chosen = [row for row in decided if row.decision in decisions]
+        if name == "kept":
+            lines = [row.item.row.line for row in chosen if isinstance(row.item.row, Row) and row.item.row.line]
+            if outputs and 0 < len(chosen) == len(lines):
+                whole_lines = [line if line.endswith("\n") else f"{line}\n" for line in lines]
+                outputs[name].write_lines("".join(whole_lines).encode())
+                continue
+            rows = [row.values for row in chosen]
+            row_schema = schema
         else:
-            getattr(found, name).extend(rows)
+            rows = [row.marked for row in chosen]
+            row_schema = None if schema is None else _mark_schema(schema)
+        if outputs:
+            outputs[name].write_rows(rows, row_schema)
+        else:
+            getattr(filtered, name).extend(rows)
 
 
-def _marked(schema: Any) -> Any:
+def _mark_schema(schema: Any) -> Any:
     """The schema of rows with the column synthscore."""
     import pyarrow as pa
 

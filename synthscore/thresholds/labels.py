@@ -80,10 +80,13 @@ class LabelledRows:
         read = partial(read_rows, encoding=encoding)
         all_rows = list(good_rows(read(scores, fields=fields if labels is None else None), errors))
         attribute = attribute or _only_attribute(all_rows)
-        rows = labels_of = _by_text(all_rows, attribute, "score", errors)
+        rows = _by_text(all_rows, attribute, "score", errors)
+        labels_of = rows
         if labels is not None:
             labels_of = _by_text(good_rows(read(labels, fields=fields), errors), attribute, "label", errors)
-        found: list[tuple[Score, float, str]] = []
+        kept_scores: list[Score] = []
+        kept_labels: list[float] = []
+        systems: list[str] = []
         labelled_rows: list[Row] = []
         signatures: dict[Signature, None] = {}
         for name, row in rows.items():
@@ -97,20 +100,22 @@ class LabelledRows:
             except InputError as broken:
                 errors.append(broken)
                 continue
-            found.append((score, np.nan if label is None else label, system))
-            if score.value is not None:  # what could not be scored may not have come as far as to its ladder
+            kept_scores.append(score)
+            kept_labels.append(np.nan if label is None else label)
+            systems.append(system)
+            if score.value is not None:  # An unscored row may be signed without its ladder, which it never met.
                 signatures[signature] = None
             if label is not None and label_row is not None:
                 labelled_rows.append(label_row)
         unmatched = tuple(name for name in labels_of if name not in rows)
         if not labelled_rows:
-            raise _no_labels(left_out_lines(errors, len(found), 0, unmatched))
+            raise _no_labels(left_out_lines(errors, len(kept_scores), 0, unmatched))
         return cls(
-            scores=tuple(score for score, _, _ in found),
-            labels=np.array([label for _, label, _ in found], dtype=np.float64),
-            systems=tuple(system for _, _, system in found),
+            scores=tuple(kept_scores),
+            labels=np.array(kept_labels, dtype=np.float64),
+            systems=tuple(systems),
             signature=_one_signature(list(signatures)) if signatures else signature,
-            drawn=read_stamps(labelled_rows, sum(score.value is not None for score, _, _ in found)),
+            drawn=read_stamps(labelled_rows, sum(score.value is not None for score in kept_scores)),
             unmatched=unmatched,
             errors=tuple(errors),
         )
@@ -181,19 +186,19 @@ class Labelled:
         taken = np.flatnonzero(rows.labelled).tolist()
         n_further = 0
         if one_per_context:
-            of_contexts: dict[str, int] = {}
-            for at in sorted(taken, key=lambda at: text_hash(rows.scores[at].id)):
-                score = rows.scores[at]
+            by_context: dict[str, int] = {}
+            for index in sorted(taken, key=lambda row: text_hash(rows.scores[row].id)):
+                score = rows.scores[index]
                 if score.context_id:
-                    n_further += score.context_id in of_contexts
-                    of_contexts.setdefault(score.context_id, at)
+                    n_further += score.context_id in by_context
+                    by_context.setdefault(score.context_id, index)
                 else:
                     errors.append(InputError(f"text {score.id!r}: context_id is None, expected its context's. Fill it"))
-            taken = list(of_contexts.values())
+            taken = list(by_context.values())
         left_out = left_out_lines(errors, int((~rows.labelled).sum()), n_further, rows.unmatched)
         if not taken:
             raise _no_labels(left_out)
-        kept = [rows.scores[at] for at in taken]
+        kept = [rows.scores[index] for index in taken]
         contexts = {score.context_id for score in kept}
         return cls(
             value=rows.values[taken],
@@ -222,8 +227,8 @@ def read_good(row: Row, good_from: float | None) -> float | None:
         rating = read_number(row, "human")
         return None if rating is None else float(rating >= good_from)
     if "label" not in row.values and row.has("human"):
-        seen = f"there is no 'label', but human is {shorten(row.values['human'])}"
-        raise row_error(row, "label", None, seen, "Say from which rating on a text is good (--good-from)")
+        problem = f"there is no 'label', but human is {shorten(row.values['human'])}"
+        raise row_error(row, "label", None, problem, "Say from which rating on a text is good (--good-from)")
     flag = read_flag(row, "label", remedy="Mend it; a rating goes into a column human (--good-from)")
     return None if flag is None else float(flag)
 
@@ -232,7 +237,9 @@ def left_out_lines(
     errors: Sequence[InputError], n_unlabelled: int = 0, n_further: int = 0, unmatched: Sequence[str] = ()
 ) -> tuple[str, ...]:
     """What was read and is not used, and why: a line a reason, with a count."""
-    lines = [f"{counted(len(errors), 'row', 'rows')} could not be used: {errors[0]}"] if errors else []
+    lines = []
+    if errors:
+        lines.append(f"{counted(len(errors), 'row', 'rows')} could not be used: {errors[0]}")
     if n_unlabelled:
         lines.append(f"{counted(n_unlabelled, 'score has', 'scores have')} no label")
     if n_further:
@@ -256,13 +263,15 @@ def _no_labels(left_out: Sequence[str]) -> InputError:
 
 
 def _system(row: Row, label_row: Row | None) -> str:
-    """What wrote the text: as a row says, or the id, which is CONTEXT/SYSTEM where a target has none of its own."""
-    for each in (row, label_row):
-        if each is not None and (system := find_id(each, "system")):
+    """What wrote the text: as a row says, or as an id CONTEXT/SYSTEM says; "" where nothing does."""
+    for one in (row, label_row):
+        if one is not None and (system := find_id(one, "system")):
             return system
     names = read_names(row)
     prefix = f"{names.context_id}/"
-    return names.id.removeprefix(prefix) if names.id.startswith(prefix) else ""
+    if not names.id.startswith(prefix):
+        return ""
+    return names.id.removeprefix(prefix)
 
 
 def _read_signed(row: Row) -> tuple[Score, Signature]:
@@ -270,8 +279,8 @@ def _read_signed(row: Row) -> tuple[Score, Signature]:
     require_column(row, "score", "Give rows of `synthscore score`; labels alone go into --labels")
     score, signature = read_score(row)
     if not signature.parts:
-        seen = "there is no signature, which says what judge, templates and ladders the score is of"
-        raise row_error(row, "signature", None, seen, "Give rows as `synthscore score` wrote them")
+        problem = "there is no signature, which says what judge, templates and ladders the score is of"
+        raise row_error(row, "signature", None, problem, "Give rows as `synthscore score` wrote them")
     return score, signature
 
 
@@ -287,35 +296,34 @@ def _only_attribute(rows: list[Row]) -> str | None:
 
 
 def _by_text(rows: Iterable[Row], attribute: str | None, noun: str, errors: list[InputError]) -> dict[str, Row]:
-    """Text id -> row; those of other attributes are not meant. raises : InputError for a second row about a text"""
-    found: dict[str, Row] = {}
+    """Text id -> row, of the rows about this attribute. raises : InputError for a second row about a text"""
+    by_text: dict[str, Row] = {}
     for row in rows:
-        own = row.values.get("attribute")
-        if attribute is not None and row.has("attribute") and own != attribute:
+        if attribute is not None and row.has("attribute") and row.values.get("attribute") != attribute:
             continue
         try:
             name = read_names(row).id
         except InputError as error:
             errors.append(error)
             continue
-        if name in found:
+        if name in by_text:
             raise row_error(
                 row,
                 "id",
                 name,
-                f"text {name!r} has a second {noun}, after row {found[name].number}",
+                f"text {name!r} has a second {noun}, after row {by_text[name].number}",
                 "Give each text one row; of several people's labels, the one that counts",
             )
-        found[name] = row
-    return found
+        by_text[name] = row
+    return by_text
 
 
 def _one_signature(signatures: list[Signature]) -> Signature:
     if len(signatures) > 1:
         differs = signatures[0].differs(signatures[1])
-        seen = "; ".join(f"{part} is {one} and {other}" for part, (one, other) in differs.items())
+        differences = "; ".join(f"{part} is {one} and {other}" for part, (one, other) in differs.items())
         raise InputError(
-            f"the scores have {len(signatures)} signatures: {seen}. Expected one: scores of one judge say "
+            f"the scores have {len(signatures)} signatures: {differences}. Expected one: scores of one judge say "
             "nothing of another's. Score all texts alike",
             field="signature",
             value=tuple(map(str, signatures)),

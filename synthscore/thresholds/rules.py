@@ -1,6 +1,6 @@
-"""Scores -> decisions: what is kept, what is dropped, and what the score does not decide. Knows no model, no files.
+"""Scores -> decisions: kept, dropped or unsure. Knows no model, no files.
 
-A rule decides each text by its own score. What is unscored is unsure, but where its limits decide it by MinScore.
+A rule decides each text by its own score. An unscored text is unsure, unless its limits decide it for MinScore.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Rule(ABC):
 
 @dataclass(frozen=True, slots=True)
 class MinScore(Rule):
-    """Keeps what scores at least `threshold`, drops the rest.
+    """Keeps texts that score at least `threshold`, drops the others.
 
-    What lacks verdicts, scored or not, is unsure where it could be on both sides of the threshold (`limits`). A score
-    with a stderr, as of answers in words, is taken at its value; AtLeast minds its error.
+    A text that lacks verdicts, scored or not, is unsure where it could be on either side of the threshold (`limits`). A
+    score with a stderr, as that of answers in words, is taken at its value; AtLeast takes account of its error.
     """
 
     threshold: float
@@ -55,7 +55,7 @@ class MinScore(Rule):
     def decide(self, score: Score) -> tuple[Decision, str]:
         least, most = limits(score)
         if score.value is None:
-            if least >= self.threshold:  # NaN is not
+            if least >= self.threshold:  # False for NaN.
                 return "kept", f"unscored, but at least {least:.2f}: {score.reason}"
             if most < self.threshold:
                 return "dropped", f"unscored, but at most {most:.2f}: {score.reason}"
@@ -64,7 +64,9 @@ class MinScore(Rule):
             return "kept", f"score {score.value:.2f}, at least {self.threshold:g}"
         if most < self.threshold:
             return "dropped", f"score {score.value:.2f}, below {self.threshold:g}"
-        could = f"between {least:.2f} and {most:.2f}" if math.isfinite(least) and math.isfinite(most) else "anything"
+        could = "anything"
+        if math.isfinite(least) and math.isfinite(most):
+            could = f"between {least:.2f} and {most:.2f}"
         why = f"score {score.value:.2f}, but it could be {could}, and {self.threshold:g} decides: {score.reason}"
         return "unsure", why
 
@@ -103,7 +105,9 @@ class AtLeast(Rule):
             )
         prob = self.prob(score.value, score.stderr)
         why = f"P(score >= {self.threshold:g}) = {prob:.3f}, score {score.value:.2f} +- {score.stderr:.2f}"
-        return "kept" if prob >= 1 - self.alpha else "dropped" if prob <= self.alpha else "unsure", why
+        if prob >= 1 - self.alpha:
+            return "kept", why
+        return "dropped" if prob <= self.alpha else "unsure", why
 
     def prob(self, value: float, stderr: float) -> float:
         """P(score >= threshold)."""
@@ -117,16 +121,25 @@ class AtLeast(Rule):
 
 
 def limits(score: Score) -> tuple[float, float]:
-    """The least and the greatest that the score can be, whatever is missing from it: its value, if nothing is.
+    """The least and the greatest value that the score can have, whatever the missing verdicts are.
 
-    Of a score with a stderr, low and high are an interval that it is likely in, not limits: it counts as its value.
-    A partial score whose limits are not known could be anything. NaN where there is neither value nor limit.
+    The limits of a score that lacks nothing are its value, and so are those of a score with a stderr, whose low and
+    high are an interval that it is likely in. A partial score whose limits are not known could be anything. NaN where
+    there is neither value nor limit.
     """
     value = math.nan if score.value is None else score.value
     if score.stderr is not None:
         return value, value
-    low, high = (-math.inf, math.inf) if score.status == "partial" else (value, value)
-    return low if score.low is None else score.low, high if score.high is None else score.high
+    low = value
+    high = value
+    if score.status == "partial":
+        low = -math.inf
+        high = math.inf
+    if score.low is not None:
+        low = score.low
+    if score.high is not None:
+        high = score.high
+    return low, high
 
 
 def check_threshold(threshold: float, limits: Limits) -> None:

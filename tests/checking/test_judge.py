@@ -231,10 +231,10 @@ def test_a_report_has_its_parts_and_is_kept_as_json(tmp_path):
 
 def test_shares_are_of_all_pairs_and_of_each_distance():
     report = examined(reading_judge(signal=2.0), looks=[1000])
-    assert [report.at(distance).n for distance in range(3)] == [80, 60, 60]
+    assert [report.in_order_at(distance).n for distance in range(3)] == [80, 60, 60]
     turned = [replace(each, margin=-each.margin) if each.pair.distance == 0 else each for each in report.judged]
     half = replace(report, judged=tuple(turned))
-    assert [half.at(distance).value for distance in range(3)] == [0, 1, 1]
+    assert [half.in_order_at(distance).value for distance in range(3)] == [0, 1, 1]
     assert half.in_order.value == 120 / 200
 
 

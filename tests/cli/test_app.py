@@ -33,11 +33,24 @@ def commands(app=None, path=()):
 COMMANDS = {" ".join(path): app for path, app in commands()}
 
 
-@pytest.mark.parametrize("command", ["", *COMMANDS])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_short_help_is_two_screens_of_the_options_that_are_most_used(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([*command.split(), "--help"]) == 0
+    text = capsys.readouterr().out
+    options = re.findall(r"^│ \*? *(--[a-z-]+)", text, re.MULTILINE)
+    assert len(options) <= 15
+    assert len(text.splitlines()) <= 100
+    assert text.endswith(f"\nAll options: synthscore {command} --help all\n")
+    first = [name for name in ("--model", "--references", "--attribute") if name in options]
+    assert options[: len(first)] == first
+
+
+@pytest.mark.parametrize("command", ["", *(f"{command} --help all" for command in COMMANDS)])
 @pytest.mark.parametrize("width", [80, 100])
 def test_every_help_fits_the_terminal_and_has_an_example_that_parses(command, width, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
-    assert main([*command.split(), "--help"]) == 0
+    assert main(command.split() or ["--help"]) == 0
     text = capsys.readouterr().out
     assert all(len(line) <= width for line in text.splitlines())
     examples = re.findall(r"^ *\$ synthscore (.+(?:(?<=\\)\n.+)*)", text, re.MULTILINE)

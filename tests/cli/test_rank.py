@@ -295,7 +295,7 @@ def test_the_gaussian_expert_takes_the_mean_probability_as_its_beta(capsys):
     error_of("--method", "poe-g", "--debias", "gamma")
     beta = np.mean([row["probability"] for row in rows])
     assert f"from the mean probability {beta:.4f} of the first text" in capsys.readouterr().err
-    calls = Comparisons.of([(row["first"], row["second"], row["probability"]) for row in rows])
+    calls = Comparisons.from_records([(row["first"], row["second"], row["probability"]) for row in rows])
     expected = gaussian(calls, bias=beta)
     assert by_id(read("o.jsonl")) == pytest.approx(dict(zip(calls.ids, expected.scores, strict=True)))
 
@@ -307,7 +307,7 @@ def test_the_shift_is_estimated_over_all_groups():
     p = np.array([row["probability"] for row in rows])
     shift = -math.log(p.mean() / (1 - p.mean()))
     logit = np.log(p / (1 - p)) + shift
-    calls = Comparisons.of(
+    calls = Comparisons.from_records(
         [(r["first"], r["second"], 1 / (1 + math.exp(-x))) for r, x in zip(rows[:28], logit[:28], strict=True)]
     )
     expected = dict(zip(calls.ids, soft_bradley_terry(calls).scores, strict=True))
@@ -327,7 +327,7 @@ def write_csv(rows=CYCLE, name="calls.csv"):
 
 def test_a_file_of_comparisons_is_ranked_by_each_method(capsys):
     write_csv()
-    expected = Comparisons.of(CYCLE)
+    expected = Comparisons.from_records(CYCLE)
     for name, method in ranking.METHODS.items():
         assert rank("--comparisons", "calls.csv", "--method", name, "-o", "o.jsonl", task=False) == 0
         rows, found = read("o.jsonl"), method(expected)
@@ -344,7 +344,7 @@ def test_a_file_of_comparisons_is_ranked_by_each_method(capsys):
 def test_options_reach_the_method(capsys):
     rows = [("a", "b", 0.9), ("b", "a", 0.6), ("b", "c", 0.8), ("c", "a", 0.45), ("c", "b", 0.7)]
     write_csv(rows)
-    calls = Comparisons.of(rows)
+    calls = Comparisons.from_records(rows)
     for options, expected in (
         (["--method", "bt:prior=observed"], METHODS["bt"](calls, prior="observed")),
         (["--method", "win-ratio:decisions=per_call"], METHODS["win-ratio"](calls, decisions="per_call")),
@@ -382,7 +382,9 @@ def test_a_broken_row_is_told_and_the_others_are_ranked(capsys):
     assert "2 rows left out" in err
     assert "row 7: 'a' is compared with itself" in err
     assert "row 8: probability is 1.5, expected 0 to 1" in err
-    assert [row["score"] for row in read("o.jsonl")] == pytest.approx(soft_bradley_terry(Comparisons.of(CYCLE)).scores)
+    assert [row["score"] for row in read("o.jsonl")] == pytest.approx(
+        soft_bradley_terry(Comparisons.from_records(CYCLE)).scores
+    )
 
 
 def test_groups_are_ranked_apart_and_one_that_cannot_be_says_why(capsys):

@@ -607,7 +607,7 @@ def test_what_cannot_be_opened_says_why(name, reason):
 
 
 def test_an_empty_folder_is_no_model(tmp_path):
-    with pytest.raises(EngineError, match="cannot load model"):
+    with pytest.raises(EngineError, match=r"cannot read config\.json of .*: Unrecognized model in"):
         open_engine(str(tmp_path))
 
 
@@ -617,7 +617,7 @@ def test_an_empty_folder_is_no_model(tmp_path):
 )
 def test_a_config_that_cannot_be_read_is_an_error_and_no_causal_model(tmp_path, config):
     (tmp_path / "config.json").write_bytes(config)
-    with pytest.raises(EngineError, match=r"its config\.json cannot be read"):
+    with pytest.raises(EngineError, match=r"cannot read config\.json of"):
         open_engine(str(tmp_path))
 
 
@@ -626,16 +626,8 @@ def test_a_hub_that_cannot_be_reached_makes_no_causal_model(monkeypatch):
         raise OSError("no route to the hub.")
 
     monkeypatch.setattr(tf.PreTrainedConfig, "get_config_dict", unreachable)
-    with pytest.raises(EngineError, match=r"its config\.json cannot be read: no route to the hub\. Expected"):
-        read_as(Source.of("organisation/encoder-decoder"))
-
-
-@pytest.mark.parametrize("config", ["{}", '{"model_type": "nonesuch"}'])
-def test_a_kind_that_nobody_knows_is_left_to_the_loading_of_causal_models(tmp_path, config):
-    (tmp_path / "config.json").write_text(config)
-    assert read_as(Source.of(tmp_path)) == "causal"
-    with pytest.raises(EngineError, match="as a causal language model"):
-        open_engine(str(tmp_path))
+    with pytest.raises(EngineError, match=r"cannot read config\.json of 'organisation/enc': no route to the hub$"):
+        read_as(Source.of("organisation/enc"))
 
 
 def test_engines_are_named_without_importing_torch():

@@ -13,7 +13,6 @@ from transformers import AutoModelForCausalLM
 from synthscore.engine import Prompt, Question
 from synthscore.engines import open_engine, source
 from synthscore.engines.source import Source, opened_gguf
-from synthscore.engines.tree.causal import CausalEngine
 from synthscore.errors import EngineError, SynthscoreWarning
 from tests.models import save_gguf
 
@@ -68,7 +67,7 @@ def test_pickled_weights_are_not_read(folder, tmp_path, weights):
     for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
         shutil.copy(f"{folder}/{name}", tmp_path)
     torch.save({}, tmp_path / weights)
-    with pytest.raises(EngineError, match=f"pickled .{weights}.*Expected safetensors.*save_pretrained"):
+    with pytest.raises(EngineError, match=f"pickled .{weights}.*expected safetensors; if you trust it, convert it"):
         open_engine(str(tmp_path))
 
 
@@ -86,28 +85,9 @@ def test_code_that_comes_with_a_model_is_not_run(folder, tmp_path):
     (tmp_path / "own.py").write_text(
         f"open({str(tmp_path / 'was_run')!r}, 'w')\nclass Config: pass\nclass Model: pass\n"
     )
-    with pytest.raises(EngineError, match="cannot load model"):
+    with pytest.raises(EngineError, match=r"of the kind own, .* code that comes with a model is not run"):
         open_engine(str(tmp_path))
     assert not (tmp_path / "was_run").exists()
-
-
-@pytest.mark.parametrize("with_base", [True, False])
-def test_an_adapter_is_refused_beside_weights_and_without_them(folder, tmp_path, with_base):
-    if with_base:
-        shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-    (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA", "base_model_name_or_path": "some/base"}')
-    (tmp_path / "adapter_model.safetensors").write_bytes(b"")
-    for opened in (open_engine, CausalEngine.load):
-        with pytest.raises(EngineError, match=r"it holds an adapter .*Merge it .*merge_and_unload") as raised:
-            opened(str(tmp_path))
-        assert "config.json cannot be read" not in str(raised.value)
-
-
-def test_an_adapter_beside_a_gguf_file_is_refused(gguf, tmp_path):
-    shutil.copy(gguf, tmp_path / "a.gguf")
-    (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA"}')
-    with pytest.raises(EngineError, match="it holds an adapter"):
-        open_engine(str(tmp_path / "a.gguf"))
 
 
 @pytest.fixture
@@ -130,7 +110,7 @@ def test_weights_outside_the_folder_are_refused(sharded, where):
     shutil.move(sharded / moved, sharded / there)
     content["weight_map"] = {key: there if name == moved else name for key, name in content["weight_map"].items()}
     index.write_text(json.dumps(content))
-    with pytest.raises(EngineError, match=r"index\.json names the weights '.*', expected names of files in the folder"):
+    with pytest.raises(EngineError, match=r"index\.json names the weights '.*, expected files in the folder itself"):
         open_engine(str(sharded))
 
 
@@ -204,7 +184,7 @@ def test_a_broken_file_is_an_error_of_ours(gguf, tmp_path, n_bytes):
     broken = tmp_path / "broken.gguf"
     with open(gguf, "rb") as file:
         broken.write_bytes(file.read()[:n_bytes])
-    with pytest.raises(EngineError, match=r"cannot load model .*broken\.gguf"):
+    with pytest.raises(EngineError, match=r"cannot load 'broken\.gguf' as a causal language model: "):
         open_engine(str(broken))
 
 

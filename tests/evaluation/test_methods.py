@@ -420,7 +420,7 @@ def test_gamma_and_beta_are_the_runs_mean():
         p = np.array([1 / (1 + np.exp(-(a - b + 1.5))) for a, b in map(qualities, engine.judged)]).mean()
         bias = np.log((1 - p) / p) if name == "poe-bt" else p
         names = {q: str(k) for k, q in enumerate(QUALITIES["c1"])}
-        calls = ranking.Comparisons.of(
+        calls = ranking.Comparisons.from_records(
             [(names[a], names[b], 1 / (1 + np.exp(-(a - b + 1.5)))) for a, b in map(qualities, engine.judged[:6])],
             "0123",
         )

@@ -96,17 +96,22 @@ def test_every_figure_is_that_of_synthscore_agreement():
         assert figure == agreement(values, human, ratings.context_ids, ratings.systems, level=place.level, **how)
     assert len(found.agreements) == 2 * (3 * 3 + 1)
     assert found.to_json()["good_from"] == {name: even_split(ratings.human(name)) for name in ATTRIBUTES}
-    assert found.at("hash", "fluency") is found.agreements[FigureKey("hash", "fluency", "per_context", "spearman")]
+    assert (
+        found.find_agreement("hash", "fluency")
+        is found.agreements[FigureKey("hash", "fluency", "per_context", "spearman")]
+    )
 
 
 def test_the_mean_is_that_of_the_attributes_and_its_interval_leaves_out_the_same_contexts():
     ratings = made_up()
     whole = evaluate(ratings, made(hash=by_hash))
     mean = whole.means["hash", "pooled", "kendall"]
-    assert mean.value == pytest.approx(np.mean([whole.at("hash", a, "pooled", "kendall").value for a in ATTRIBUTES]))
+    assert mean.value == pytest.approx(
+        np.mean([whole.find_agreement("hash", a, "pooled", "kendall").value for a in ATTRIBUTES])
+    )
     assert mean.low < mean.value < mean.high
     one = evaluate(ratings, made(hash=by_hash), attributes=["fluency"])
-    figure = one.at("hash", "fluency", "pooled", "kendall")
+    figure = one.find_agreement("hash", "fluency", "pooled", "kendall")
     assert one.means["hash", "pooled", "kendall"] == Mean(figure.value, figure.low, figure.high)
     assert mean.high - mean.low < figure.high - figure.low  # two attributes with errors of their own
 
@@ -116,7 +121,7 @@ def test_a_mean_over_an_attribute_without_a_figure_is_none():
     ratings = made_up()
     ratings = replace(ratings, texts=tuple(replace(t, human=dict(t.human) | constant) for t in ratings))
     found = evaluate(ratings, made(hash=by_hash))
-    assert np.isnan(found.at("hash", "coherence").value)
+    assert np.isnan(found.find_agreement("hash", "coherence").value)
     assert np.isnan(found.means["hash", "per_context", "spearman"].value)
     assert found.means["hash", "per_context", "spearman"].low is None
 
@@ -199,9 +204,9 @@ def test_a_method_that_can_score_nothing_says_why_and_the_others_go_on():
     column = found.scores["bad", "fluency"]
     assert column.n_unscored == len(column) == 30
     assert {score.reason for score in column} == {"there is no template"}
-    assert np.isnan(found.at("bad", "fluency").value)
-    assert found.at("bad", "fluency").n_unscored == 30
-    assert found.at("good", "fluency").value == pytest.approx(1)
+    assert np.isnan(found.find_agreement("bad", "fluency").value)
+    assert found.find_agreement("bad", "fluency").n_unscored == 30
+    assert found.find_agreement("good", "fluency").value == pytest.approx(1)
     assert all(each.p_holm is None for each in found.contrasts.values())
 
 
@@ -219,7 +224,7 @@ def test_texts_without_a_score_are_counted_and_their_reasons_kept():
     column = found.scores["some", "coherence"]
     assert (column.n_unscored, {score.reason for score in column}) == (6, {"it is empty", ""})
     assert np.isnan(column.values).sum() == 6
-    assert found.at("some", "coherence").n == 24
+    assert found.find_agreement("some", "coherence").n == 24
     assert found.to_json()["methods"]["some"]["counts"]["coherence"] == {"scored": 24, "partial": 0, "unscored": 6}
 
 
@@ -229,7 +234,7 @@ def test_scores_that_are_partial_are_used_and_counted():
         return row if text.system == "s0" else perfect(text, attribute)
 
     found = evaluate(made_up(), made(some=some))
-    assert found.at("some", "coherence").value == pytest.approx(1)
+    assert found.find_agreement("some", "coherence").value == pytest.approx(1)
     assert found.to_json()["methods"]["some"]["counts"]["coherence"] == {"scored": 30, "partial": 6, "unscored": 0}
 
 
@@ -241,7 +246,7 @@ def test_the_json_of_several_methods_has_method_attribute_level_statistic():
     said = json.loads(json.dumps(found.to_json(), allow_nan=False))
     assert list(said["methods"]) == ["good", "hash"]
     figure = said["methods"]["hash"]["attributes"]["coherence"]["system"]["kendall"]
-    here = found.at("hash", "coherence", "system", "kendall")
+    here = found.find_agreement("hash", "coherence", "system", "kendall")
     assert list(figure)[:4] == ["value", "low", "high", "n"]
     assert (figure["value"], figure["low"], figure["high"]) == (here.value, here.low, here.high)
     assert (figure["n"], figure["n_skipped"], figure["n_unscored"], figure["n_unrated"]) == (5, 0, 0, 0)
@@ -336,7 +341,7 @@ def test_an_evaluation_is_loaded_as_it_was_saved(tmp_path):
     assert again.to_json() == found.to_json()
     assert again.scores == found.scores
     assert again.contrasts == found.contrasts
-    assert again.at("hash", "fluency") == found.at("hash", "fluency")
+    assert again.find_agreement("hash", "fluency") == found.find_agreement("hash", "fluency")
     assert again.agreements == found.agreements
     assert again.ratings.texts == ratings.texts
 

@@ -41,14 +41,16 @@ def test_a_perfect_judge_has_one_its_opposite_none_and_tied_ratings_do_not_count
 
 
 def test_a_tie_of_the_judge_is_half_and_a_missing_rating_is_left_out():
-    judged = Comparisons.of([("a", "b", 0.5), ("b", "a", 0.1), ("a", "c", 0.9), ("c", "d", 0.7), ("b", "d", 0.7)])
+    judged = Comparisons.from_records(
+        [("a", "b", 0.5), ("b", "a", 0.1), ("a", "c", 0.9), ("c", "d", 0.7), ("b", "d", 0.7)]
+    )
     found = pairwise_accuracy(judged, [3, 1, np.nan, 2])
     assert found.value == pytest.approx((0.5 + 1 + 0) / 3)
     assert found.n == 3
 
 
 def test_means_that_differ_by_rounding_are_tied():
-    judged = Comparisons.of([("a", "b", 0.9)])
+    judged = Comparisons.from_records([("a", "b", 0.9)])
     assert pairwise_accuracy(judged, [0.1 + 0.2, 0.3]).n == 0
 
 
@@ -74,7 +76,7 @@ def test_both_orders_of_a_pair_are_one_independent_answer():
 
 def test_ratings_are_one_a_candidate():
     with pytest.raises(InputError, match=r"ratings of shape \(3,\), expected \(2,\)"):
-        pairwise_accuracy(Comparisons.of([("a", "b", 0.9)]), [1, 2, 3])
+        pairwise_accuracy(Comparisons.from_records([("a", "b", 0.9)]), [1, 2, 3])
 
 
 # ------------------------------------------------------------------------------------------------- self-consistency
@@ -119,7 +121,7 @@ def test_pairs_alone_agree_as_often_as_the_pairs_of_a_plain_count():
 def test_a_tie_is_half_a_win_in_the_ratio():
     ties_with_all = [("a", other, 0.5) for other in "bcd"] * 2
     wins_little = [("b", "c", 0.9), ("c", "b", 0.5), ("d", "b", 0.9), ("b", "d", 0.1), ("c", "d", 0.7)]
-    judged = Comparisons.of(ties_with_all + wins_little)
+    judged = Comparisons.from_records(ties_with_all + wins_little)
     found = self_consistency(judged, 4, np.random.default_rng(0), human=[2, 1, np.nan, np.nan], n_draws=3)
     assert found.gold == 1  # 3 of 6 against 2.5 of 6; without the ties it would be 0 against 1
 
@@ -138,7 +140,7 @@ def test_agreement_rises_with_the_size_of_the_subset():
 
 
 def test_subsets_need_every_pair_and_a_size_there_is():
-    some = Comparisons.of([("a", "b", 0.9), ("b", "c", 0.9)])
+    some = Comparisons.from_records([("a", "b", 0.9), ("b", "c", 0.9)])
     with pytest.raises(InputError, match="1 of 3 pairs of candidates were never compared"):
         self_consistency(some, 2, np.random.default_rng(0), human=[1, 2, 3])
     whole = _answers(lambda i, j: np.full(len(i), 0.6), 3)
@@ -182,7 +184,7 @@ def chatgpt():
             of_context.append((row["system_a"], row["system_b"], p))
     pooled = {}
     for attribute, contexts in verdicts.items():
-        judged = pool({context: Comparisons.of(records) for context, records in contexts.items()}).hard()
+        judged = pool({context: Comparisons.from_records(records) for context, records in contexts.items()}).hard()
         pooled[attribute] = judged, [human[tuple(name.split("/"))][attribute] for name in judged.ids]
     return pooled
 

@@ -164,3 +164,23 @@ def test_a_table_of_real_texts_is_made_again_to_the_last_bit_from_stored_answers
     page = (REPOSITORY / "docs/evidence.md").read_text().splitlines()
     assert len(rows) == 5 + 8, "rows of scores, and of differences"
     assert [row for row in rows if row not in page] == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not BENCHMARKS.exists(), reason="the benchmarks' texts are not in this repository")
+@pytest.mark.parametrize(("judge", "part", "limit"), [("smol", "SmolLM2", 15), ("qwen", "qwen", 8)])
+def test_rows_of_small_language_models_are_made_again_to_the_last_bit(judge, part, limit, tmp_path, capsys):
+    """The answers about generated rungs are those of Q4 GGUF files, asked in float32 in this process."""
+    store = tmp_path / "answers.sqlite"
+    store.write_bytes(lzma.decompress((DATA / "evidence_two_judges.sqlite.xz").read_bytes()))
+    argv = ["evidence", "--data", str(BENCHMARKS), "--benchmark", "topicalchat", "--attribute", "coherence"]
+    argv += ["-m", f"recorded:{store}#{part}", "--limit", str(limit), "--method", "ladder", "-o", str(tmp_path)]
+    argv += ["--ladders", f"generated={REPOSITORY / 'data/references/generated/topicalchat'}"]
+    assert main(argv) == 0
+    again = json.loads((tmp_path / "evidence.json").read_text())
+    recorded = json.loads((DATA / "evidence_two_judges.json").read_text())[judge]
+    for kind, rows in recorded.items():
+        assert [row for row in again[kind] if row["row"]["ladders"] == "generated"] == rows
+    printed = [line for line in capsys.readouterr().out.splitlines() if "| ladder | generated |" in line]
+    assert len(printed) == 3 + 2
+    assert set(printed) <= set((REPOSITORY / "docs/evidence.md").read_text().splitlines())

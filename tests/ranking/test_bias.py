@@ -48,7 +48,7 @@ def test_a_worked_example_of_all_kinds_of_pairs():
         *[("b", "c", 0.5), ("c", "b", 0.6)],  # a tie in one
         ("b", "d", 0.3),  # one order only
     ]
-    found = position_bias(Comparisons.of(records))
+    found = position_bias(Comparisons.from_records(records))
     assert found.first_wins.value == pytest.approx((1 + 0 + 1 + 1 + 0.5 + 0.5 + 0.5 + 1 + 0) / 9)
     assert (found.first_wins.n, found.n_both_orders) == (9, 4)
     assert (found.flipped.value, found.flipped.n) == (0.25, 4)
@@ -107,14 +107,17 @@ def test_nineteen_of_twenty_intervals_hold_the_share():
 
 
 def test_several_calls_in_one_order_count_by_majority_and_weights_are_calls():
-    calls = Comparisons.of([("a", "b", 0.9), ("a", "b", 0.8), ("a", "b", 0.1), ("b", "a", 0.3, 3.0)])
+    calls = Comparisons.from_records([("a", "b", 0.9), ("a", "b", 0.8), ("a", "b", 0.1), ("b", "a", 0.3, 3.0)])
     found = position_bias(calls)
     assert (found.flipped.value, found.n_both_orders) == (0, 1)
     assert found.first_wins.value == pytest.approx(2 / 6)
 
 
 def test_pooled_contexts_keep_their_texts_apart():
-    one, two = Comparisons.of([("a", "b", 0.9), ("b", "a", 0.6)]), Comparisons.of([("b", "a", 0.2, 2.0)])
+    one, two = (
+        Comparisons.from_records([("a", "b", 0.9), ("b", "a", 0.6)]),
+        Comparisons.from_records([("b", "a", 0.2, 2.0)]),
+    )
     both = pool({"x": one, "y": two})
     assert both.ids == ("x/a", "x/b", "y/b", "y/a")
     assert both.first.tolist() == [0, 1, 2]
@@ -189,8 +192,8 @@ def test_probabilities_that_round_to_one_still_have_a_median():
 
 
 def test_a_weight_counts_as_so_many_calls_in_the_median():
-    light = Comparisons.of([("a", "b", 0.2), ("b", "c", 0.4), ("c", "a", 0.9, 3.0)])
-    heavy = Comparisons.of([("a", "b", 0.2), ("b", "c", 0.4), *[("c", "a", 0.9)] * 3])
+    light = Comparisons.from_records([("a", "b", 0.2), ("b", "c", 0.4), ("c", "a", 0.9, 3.0)])
+    heavy = Comparisons.from_records([("a", "b", 0.2), ("b", "c", 0.4), *[("c", "a", 0.9)] * 3])
     for estimate in (median_debiasing, mean_debiasing):
         assert estimate(light).shift == pytest.approx(estimate(heavy).shift)
         assert estimate(light).first_wins == pytest.approx(estimate(heavy).first_wins)
@@ -246,13 +249,15 @@ def test_certain_answers_have_no_threshold_and_are_not_shifted():
     assert found.first_wins == pytest.approx(hard.decisions.mean())
     with pytest.raises(InputError, match="position bias out of 30 certain answers"):
         found.apply(hard)
-    ties = Comparisons.of([("a", "b", 0.5)]).hard()
+    ties = Comparisons.from_records([("a", "b", 0.5)]).hard()
     with pytest.raises(InputError, match="none of 1 calls prefers"):
         median_debiasing(ties)
 
 
 def test_a_few_certain_answers_stay_certain():
-    judged = Comparisons.of([("a", "b", 1.0), ("b", "c", 0.7), ("c", "a", 0.6), ("a", "c", 0.8), ("b", "a", 0.0)])
+    judged = Comparisons.from_records(
+        [("a", "b", 1.0), ("b", "c", 0.7), ("c", "a", 0.6), ("a", "c", 0.8), ("b", "a", 0.0)]
+    )
     found = median_debiasing(judged)
     assert found.threshold == pytest.approx(0.7)
     np.testing.assert_array_equal(found.apply(judged).probabilities[[0, 4]], [1, 0])
@@ -261,4 +266,4 @@ def test_a_few_certain_answers_stay_certain():
 def test_all_first_or_none_has_no_gamma():
     for p in (0.0, 1.0):
         with pytest.raises(InputError, match=r"mean probability of 1 calls is \d.0"):
-            mean_debiasing(Comparisons.of([("a", "b", p)]))
+            mean_debiasing(Comparisons.from_records([("a", "b", p)]))

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscore.errors import InputError
-from synthscore.ranking.comparisons import Comparisons, added_up
+from synthscore.ranking.comparisons import Comparisons, add_up
 from synthscore.ranking.result import Ranking
 from tests.factories import turned
 
@@ -46,17 +46,17 @@ def test_pairs_are_what_a_loop_over_the_calls_adds_up(c, ordered):
 
 
 def test_pairs_of_no_calls_are_none():
-    assert [len(column) for column in Comparisons.of([], ids=["a", "b"]).pairs()] == [0] * 5
+    assert [len(column) for column in Comparisons.from_records([], ids=["a", "b"]).pairs()] == [0] * 5
 
 
 def test_adding_up_sorts_and_keeps_what_is_there_once():
-    i, j, (total,) = added_up(np.array([2, 0, 2, 0]), np.array([0, 1, 0, 2]), 3, [np.array([1.0, 2.0, 3.0, 4.0])])
+    i, j, (total,) = add_up(np.array([2, 0, 2, 0]), np.array([0, 1, 0, 2]), 3, [np.array([1.0, 2.0, 3.0, 4.0])])
     assert (i.tolist(), j.tolist(), total.tolist()) == ([0, 0, 2], [1, 2, 0], [2.0, 4.0, 4.0])
 
 
 def test_candidates_are_those_met_first_unless_they_are_named():
     records = [("b", "a", 0.7), ("a", "c", 0.2, 3.0)]
-    met, named = Comparisons.of(records), Comparisons.of(records, ids=["a", "b", "c", "d"])
+    met, named = Comparisons.from_records(records), Comparisons.from_records(records, ids=["a", "b", "c", "d"])
     assert met.ids == ("b", "a", "c")
     assert met.first.tolist() == [0, 1]
     assert named.second.tolist() == [0, 2]
@@ -67,7 +67,7 @@ def test_candidates_are_those_met_first_unless_they_are_named():
 
 @given(st.floats(0, 1))
 def test_probability_and_log_odds_are_of_the_text_shown_first(p):
-    c = Comparisons.of([("a", "b", p)])
+    c = Comparisons.from_records([("a", "b", p)])
     assert c.probabilities[0] == pytest.approx(p, abs=1e-15)
     with np.errstate(divide="ignore"):
         assert c.log_odds[0] == pytest.approx(np.log(p) - np.log1p(-p), abs=1e-9)
@@ -94,7 +94,7 @@ def test_a_decision_is_the_text_that_is_ahead_and_rounding_is_no_lead():
     nearly_even = np.array([[np.log(0.5) + 1e-14, np.log(0.5), -np.inf]])
     assert Comparisons(("a", "b"), np.array([0]), np.array([1]), nearly_even, np.ones(1)).decisions.tolist() == [0.5]
     for p in np.linspace(0.01, 0.99, 50):
-        both_orders = Comparisons.of([("a", "b", p), ("b", "a", p)])
+        both_orders = Comparisons.from_records([("a", "b", p), ("b", "a", p)])
         assert both_orders.averaged().decisions.tolist() == [0.5]
 
 
@@ -131,7 +131,7 @@ def test_averaging_keeps_the_sums_of_every_pair(c):
 
 
 def test_a_subset_is_chosen_by_mask_or_by_index():
-    c = Comparisons.of([("a", "b", 0.1, 1.0), ("b", "c", 0.2, 2.0), ("c", "a", 0.3, 3.0)])
+    c = Comparisons.from_records([("a", "b", 0.1, 1.0), ("b", "c", 0.2, 2.0), ("c", "a", 0.3, 3.0)])
     for chosen in (c.subset([True, False, True]), c.subset([0, 2])):
         assert chosen.ids == c.ids
         assert chosen.weights.tolist() == [1.0, 3.0]
@@ -154,7 +154,7 @@ def test_a_subset_is_chosen_by_mask_or_by_index():
 )
 def test_a_row_that_cannot_be_used_is_named(records, row, words):
     with pytest.raises(InputError, match=words) as caught:
-        Comparisons.of(records, ids=["a", "b"])
+        Comparisons.from_records(records, ids=["a", "b"])
     assert caught.value.row == row
 
 
@@ -162,7 +162,7 @@ def test_an_unknown_candidate_is_named_with_its_row():
     with pytest.raises(
         InputError, match=r"comparison 2 is \('a', 'z', 0.5\), expected .* of the 2 candidates 'a', 'b'"
     ) as caught:
-        Comparisons.of([("a", "b", 0.5), ("a", "z", 0.5)], ids=["a", "b"])
+        Comparisons.from_records([("a", "b", 0.5), ("a", "z", 0.5)], ids=["a", "b"])
     assert (caught.value.row, caught.value.value) == (2, ("a", "z", 0.5))
 
 
@@ -196,11 +196,11 @@ def test_shapes_that_do_not_fit_are_told():
 
 def test_two_candidates_are_the_least_and_names_differ():
     with pytest.raises(InputError, match="1 candidate, expected at least 2"):
-        Comparisons.of([], ids=["a"])
+        Comparisons.from_records([], ids=["a"])
     with pytest.raises(InputError, match="0 candidates"):
-        Comparisons.of([])
+        Comparisons.from_records([])
     with pytest.raises(InputError, match="'a' is named twice"):
-        Comparisons.of([], ids=["a", "b", "a"])
+        Comparisons.from_records([], ids=["a", "b", "a"])
 
 
 def ranking(scores):

@@ -31,12 +31,14 @@ def sets_of(**judges):
 
 
 def agreement(rankings, truth):
-    return np.mean([np.corrcoef(r.scores, s)[0, 1] for r, s in zip(rankings.of.values(), truth, strict=True)])
+    return np.mean([np.corrcoef(r.scores, s)[0, 1] for r, s in zip(rankings.by_group.values(), truth, strict=True)])
 
 
 def wrong(rankings, truth):
     i, j = np.triu_indices(N, 1)
-    pairs = [(r.scores[i] > r.scores[j]) != (s[i] > s[j]) for r, s in zip(rankings.of.values(), truth, strict=True)]
+    pairs = [
+        (r.scores[i] > r.scores[j]) != (s[i] > s[j]) for r, s in zip(rankings.by_group.values(), truth, strict=True)
+    ]
     return np.mean(pairs)
 
 
@@ -59,7 +61,7 @@ def test_a_jury_is_better_than_each_of_its_judges_by_any_method(rng, truth, meth
     ]
     assert agreement(together, truth) > max(agreement(each, truth) for each in alone) + 0.005
     assert together.juries[()].votes == (("0",), ("1",), ("2",))
-    for ranking in together.of.values():
+    for ranking in together.by_group.values():
         assert ranking.scores.mean() == pytest.approx(0, abs=1e-12)
         assert ranking.n_comparisons.tolist() == [3 * 2 * (N - 1)] * N
         assert (ranking.stderr > 0).all()
@@ -70,7 +72,7 @@ def test_equal_weights_whoever_is_surer_of_itself(rng, truth):
     together = rank_jury(sets_of(one=one, other=other))
     sure = [Comparisons.from_probabilities(IDS, c.first, c.second, 1 / (1 + np.exp(-3 * c.log_odds))) for c in one]
     with_sure = rank_jury(sets_of(one=sure, other=other))
-    for plain, found in zip(together.of.values(), with_sure.of.values(), strict=True):
+    for plain, found in zip(together.by_group.values(), with_sure.by_group.values(), strict=True):
         assert np.corrcoef(plain.scores, found.scores)[0, 1] > 0.99
 
 
@@ -81,7 +83,7 @@ def test_a_copy_of_the_worst_judge_changes_nothing_but_that_it_is_named(rng, tru
     assert four.juries[()].votes == (("b",), ("c",), ("a", "again"))
     assert four.juries[()].alike["a", "again"] == 1
     assert max(abs(r) for names, r in four.juries[()].alike.items() if names != ("a", "again")) < 0.5
-    for plain, found in zip(three.of.values(), four.of.values(), strict=True):
+    for plain, found in zip(three.by_group.values(), four.by_group.values(), strict=True):
         np.testing.assert_allclose(found.scores, plain.scores, rtol=0.1, atol=1e-9)
     assert wrong(four, truth) == pytest.approx(wrong(three, truth), abs=0.001)
 
@@ -94,7 +96,7 @@ def test_an_adversary_a_constant_and_noise_are_left_out_and_named(rng, truth, ki
     jury = rank_jury(sets_of(**good, bad=bad), "bt" if hard else "poe-bt")
     assert list(jury.juries[()].left_out) == ["bad"]
     plain = rank_jury(sets_of(**good), "bt" if hard else "poe-bt")
-    for one, other in zip(plain.of.values(), jury.of.values(), strict=True):
+    for one, other in zip(plain.by_group.values(), jury.by_group.values(), strict=True):
         np.testing.assert_allclose(other.scores, one.scores)
 
 
@@ -107,7 +109,7 @@ def test_of_two_judges_none_is_left_out_but_one_that_tells_nothing(rng, truth):
     assert jury.juries[()].left_out == {"even": "it puts no text above another"}
     assert agreement(jury, truth) > 0.9
     nothing = rank_jury(sets_of(one=even, two=even))
-    assert set(nothing.of.values()) == {"one: it is left out of the jury; two: it is left out of the jury"}
+    assert set(nothing.by_group.values()) == {"one: it is left out of the jury; two: it is left out of the jury"}
     assert {row["status"] for row in nothing.to_rows()} == {"unscored"}
 
 
@@ -122,7 +124,7 @@ def test_intervals_hold_though_judges_share_errors(rng, copied, shared):
     if copied:
         judges["again"] = judges["a"]
     jury = rank_jury(sets_of(**judges))
-    scores, stderr = (np.stack([getattr(r, name) for r in jury.of.values()]) for name in ("scores", "stderr"))
+    scores, stderr = (np.stack([getattr(r, name) for r in jury.by_group.values()]) for name in ("scores", "stderr"))
     centred = truth - truth.mean(axis=1, keepdims=True)
     slope = (scores * centred).sum() / (centred**2).sum()
     assert 0.85 <= np.mean(np.abs(scores - slope * centred) < 1.645 * stderr) < 0.99
@@ -135,9 +137,9 @@ def test_the_names_and_places_of_judges_and_texts_do_not_matter(rng, truth):
         for group, c in reversed(sets.sets.items())
     }
     one, two = rank_jury(sets), rank_jury(ComparisonSets(sets.by, turned))
-    for group, ranking in one.of.items():
-        np.testing.assert_allclose(two.of[group].scores[::-1], ranking.scores, atol=1e-6)
-        np.testing.assert_allclose(two.of[group].stderr[::-1], ranking.stderr, atol=1e-6)
+    for group, ranking in one.by_group.items():
+        np.testing.assert_allclose(two.by_group[group].scores[::-1], ranking.scores, atol=1e-6)
+        np.testing.assert_allclose(two.by_group[group].stderr[::-1], ranking.stderr, atol=1e-6)
     alike = {frozenset(names): r for names, r in two.juries[()].alike.items()}
     assert alike == pytest.approx({frozenset(names): r for names, r in one.juries[()].alike.items()}, abs=1e-6)
 
@@ -152,19 +154,19 @@ def test_judges_need_not_have_seen_the_same_texts(rng, truth):
     )
     del sets["c1", "a"]
     found = rank_jury(ComparisonSets(("context_id", "judge"), sets))
-    assert found.of["c0",].n_comparisons.tolist() == [2 * (N - 1) + 10] * 6 + [2 * (N - 1)] * 6
-    assert np.corrcoef(found.of["c0",].scores, rank(some).scores)[0, 1] > 0.995
-    assert found.of["c1",].stderr.mean() > 1.2 * found.of["c2",].stderr.mean()
+    assert found.by_group["c0",].n_comparisons.tolist() == [2 * (N - 1) + 10] * 6 + [2 * (N - 1)] * 6
+    assert np.corrcoef(found.by_group["c0",].scores, rank(some).scores)[0, 1] > 0.995
+    assert found.by_group["c1",].stderr.mean() > 1.2 * found.by_group["c2",].stderr.mean()
 
 
 def test_a_judge_whose_answers_make_no_order_in_a_context_leaves_it_to_the_others(rng, truth):
     sets = dict(sets_of(a=judge(rng, truth), b=judge(rng, truth)).sets)
-    certain = Comparisons.of([("t0", "t1", 1.0), ("t1", "t2", 1.0)])
+    certain = Comparisons.from_records([("t0", "t1", 1.0), ("t1", "t2", 1.0)])
     sets["c0", "b"] = sets["c1", "a"] = sets["c1", "b"] = certain
     found = rank_jury(ComparisonSets(("context_id", "judge"), sets))
-    assert found.of["c0",].n_comparisons.tolist() == [2 * (N - 1)] * N
-    assert found.of["c1",].startswith("a: scores are not finite")
-    assert "; b: scores are not finite" in found.of["c1",]
+    assert found.by_group["c0",].n_comparisons.tolist() == [2 * (N - 1)] * N
+    assert found.by_group["c1",].startswith("a: scores are not finite")
+    assert "; b: scores are not finite" in found.by_group["c1",]
 
 
 def test_a_judge_without_any_ranking_is_left_out_for_that_and_the_worst_of_the_others_is_still_found(rng, truth):

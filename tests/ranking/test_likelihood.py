@@ -85,7 +85,7 @@ def test_transitive_answers_give_their_order(quality, p):
 
 def test_the_product_is_maximised_and_not_the_printed_sum():
     # x above y above z loses one factor of 0.01; the sum p + (1 - p) would not mind it
-    comparisons = Comparisons.of([("x", "y", 0.9), ("y", "z", 0.9), ("x", "z", 0.01)])
+    comparisons = Comparisons.from_records([("x", "y", 0.9), ("y", "z", 0.9), ("x", "z", 0.01)])
     found = likelihood_ranking(comparisons)
     assert [comparisons.ids[k] for k in found.order] in (["y", "z", "x"], ["z", "x", "y"])
     assert found.log_likelihood == pytest.approx(np.log(0.9 * 0.99 * 0.1))
@@ -93,7 +93,7 @@ def test_the_product_is_maximised_and_not_the_printed_sum():
 
 
 def test_a_wrong_hard_outcome_costs_what_the_floor_says():
-    comparisons = Comparisons.of([("a", "b", 1.0), ("b", "c", 1.0), ("c", "a", 1.0), ("a", "c", 0.6)])
+    comparisons = Comparisons.from_records([("a", "b", 1.0), ("b", "c", 1.0), ("c", "a", 1.0), ("a", "c", 0.6)])
     found = likelihood_ranking(comparisons)
     assert found.log_likelihood == pytest.approx(np.log(1e-12) + np.log(0.6))
     assert found.settings["n_floored"] == 3
@@ -109,13 +109,13 @@ def test_similar_is_half_for_either():
 
 
 def test_a_candidate_without_comparisons_has_no_place():
-    found = likelihood_ranking(Comparisons.of([("a", "c", 0.9), ("c", "d", 0.8)], ids=["a", "b", "c", "d"]))
+    found = likelihood_ranking(Comparisons.from_records([("a", "c", 0.9), ("c", "d", 0.8)], ids=["a", "b", "c", "d"]))
     np.testing.assert_array_equal(found.scores, [1, np.nan, 0, -1])
     assert found.ranks.tolist() == [1, 0, 2, 3]
 
 
 def test_groups_that_nothing_connects_are_named():
-    comparisons = Comparisons.of([("a", "b", 0.9), ("c", "d", 0.9)])
+    comparisons = Comparisons.from_records([("a", "b", 0.9), ("c", "d", 0.9)])
     with pytest.raises(RankingError, match=r"2 groups .* \{'a', 'b'\}, \{'c', 'd'\}"):
         likelihood_ranking(comparisons)
     with pytest.raises(RankingError, match="the 0 candidates that were compared, expected 1 to 18"):

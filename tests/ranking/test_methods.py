@@ -13,8 +13,8 @@ from synthscore.ranking.bias import mean_debiasing, median_debiasing, pool
 from synthscore.ranking.methods import DEBIAS, STDERR
 from tests.fakes import FakeEngine
 
-CALLS = Comparisons.of([("a", "b", 0.8), ("b", "c", 0.7), ("a", "c", 0.6), ("c", "a", 0.5), ("b", "a", 0.35)])
-OTHERS = Comparisons.of([("x", "y", 0.9), ("y", "x", 0.4)])
+CALLS = Comparisons.from_records([("a", "b", 0.8), ("b", "c", 0.7), ("a", "c", 0.6), ("c", "a", 0.5), ("b", "a", 0.35)])
+OTHERS = Comparisons.from_records([("x", "y", 0.9), ("y", "x", 0.4)])
 SETS = ComparisonSets(("context_id",), {("1",): CALLS, ("2",): OTHERS})
 
 
@@ -67,17 +67,17 @@ def test_a_bias_is_estimated_over_all_sets_and_taken_out_of_each():
     assert found.shift == shift
     for group, calls in SETS.sets.items():
         expected = METHODS["average-probability"](shift.apply(calls))
-        np.testing.assert_array_equal(found.of[group].scores, expected.scores)
-    gamma = rank(SETS, "poe-bt", debias="gamma").of["1",]
+        np.testing.assert_array_equal(found.by_group[group].scores, expected.scores)
+    gamma = rank(SETS, "poe-bt", debias="gamma").by_group["1",]
     assert gamma.settings["gamma"] == mean_debiasing(together).shift
-    beta = rank(SETS, "poe-g", debias="gamma").of["1",]
+    beta = rank(SETS, "poe-g", debias="gamma").by_group["1",]
     assert beta.settings["beta"] == pytest.approx(together.probabilities.mean())
 
 
 def test_a_set_that_cannot_be_ranked_is_a_reason_beside_the_others_and_an_error_alone():
-    apart = Comparisons.of([("a", "b", 0.8), ("c", "d", 0.7)])
+    apart = Comparisons.from_records([("a", "b", 0.8), ("c", "d", 0.7)])
     found = rank(ComparisonSets(("context_id",), {("1",): apart, ("2",): OTHERS}))
-    assert "no comparison links" in found.of["1",]
+    assert "no comparison links" in found.by_group["1",]
     rows = list(found.to_rows())
     assert [(row["id"], row["context_id"], row["status"]) for row in rows] == [
         *((name, "1", "unscored") for name in "abcd"),
@@ -149,7 +149,7 @@ def test_a_broken_row_of_contexts_is_a_warning_and_its_candidates_are_left_out()
 
 
 def test_every_method_has_a_function_and_every_public_name_is_there():
-    comparisons = Comparisons.of([("a", "b", 0.8), ("b", "c", 0.7), ("a", "c", 0.6), ("c", "a", 0.5)])
+    comparisons = Comparisons.from_records([("a", "b", 0.8), ("b", "c", 0.7), ("a", "c", 0.6), ("c", "a", 0.5)])
     for name, method in ranking.METHODS.items():
         found = method(comparisons)
         assert found.method == name

@@ -165,10 +165,14 @@ def test_pairs_asked_equally_often_are_left_as_they_are():
 @pytest.mark.parametrize(
     "calls",
     [
-        Comparisons.of([("a", "b", 0.7), ("b", "a", 0.4), ("b", "c", 0.6)]),  # a tree
-        Comparisons.of([(x, y, p) for x, y in ("ab", "bc", "ca", "de", "ef", "fd") for p in (0.6, 0.7)][1:]),  # groups
-        Comparisons.of([("a", "b", 0.7, 0.3), ("b", "a", 0.6, 0.2), ("b", "c", 0.6), ("a", "c", 0.6)]),  # parts
-        Comparisons.of([("a", "b", 1.0, 3.0), ("b", "c", 1.0), ("a", "c", 1.0)]),  # certain, and the same
+        Comparisons.from_records([("a", "b", 0.7), ("b", "a", 0.4), ("b", "c", 0.6)]),  # a tree
+        Comparisons.from_records(
+            [(x, y, p) for x, y in ("ab", "bc", "ca", "de", "ef", "fd") for p in (0.6, 0.7)][1:]
+        ),  # groups
+        Comparisons.from_records(
+            [("a", "b", 0.7, 0.3), ("b", "a", 0.6, 0.2), ("b", "c", 0.6), ("a", "c", 0.6)]
+        ),  # parts
+        Comparisons.from_records([("a", "b", 1.0, 3.0), ("b", "c", 1.0), ("a", "c", 1.0)]),  # certain, and the same
     ],
 )
 def test_where_answers_do_not_tell_the_pair_is_the_unit(calls):

@@ -202,7 +202,7 @@ def test_the_fingerprint_changes_with_any_answer_and_not_with_the_order_of_rows(
 
 
 def test_written_rows_are_json_without_infinities():
-    rows = list(ComparisonSets((), {(): Comparisons.of([("a", "b", 1.0)])}).to_rows())
+    rows = list(ComparisonSets((), {(): Comparisons.from_records([("a", "b", 1.0)])}).to_rows())
     assert json.loads(json.dumps(rows[0], allow_nan=False))["log_p_second"] == "-inf"
 
 

@@ -200,7 +200,7 @@ def test_a_result_says_who_judged_and_by_which_method():
 
 
 def test_win_ratio_counts_calls_or_the_mean_of_a_pair():
-    c = Comparisons.of([("a", "b", 0.9), ("b", "a", 0.6), ("a", "c", 0.5)], ids=["a", "b", "c", "d"])
+    c = Comparisons.from_records([("a", "b", 0.9), ("b", "a", 0.6), ("a", "c", 0.5)], ids=["a", "b", "c", "d"])
     per_call, averaged = win_ratio(c, decisions="per_call"), win_ratio(c)
     np.testing.assert_array_equal(per_call.scores, [0.5, 0.5, 0.5, np.nan])  # a wins once, loses once, draws once
     np.testing.assert_allclose(averaged.scores, [2.5 / 3, 0, 0.5, np.nan])  # (0.9 + 0.4) / 2: a wins both
@@ -220,7 +220,7 @@ def test_shares_lie_in_0_to_1_and_their_wins_sum_to_the_calls(c):
 
 
 def test_average_probability_is_the_mean_of_p_and_averages_one_half_where_all_meet_equally_often():
-    c = Comparisons.of([("a", "b", 0.9), ("c", "a", 0.7), ("b", "c", 0.2)])
+    c = Comparisons.from_records([("a", "b", 0.9), ("c", "a", 0.7), ("b", "c", 0.2)])
     np.testing.assert_allclose(average_probability(c).scores, [0.6, 0.15, 0.75])
     assert average_probability(full(np.random.default_rng(1), 7)).scores.mean() == pytest.approx(0.5)
 
@@ -235,9 +235,9 @@ def test_colley_solves_its_equations():
 
 
 def test_colley_and_counts_do_without_links():
-    c = Comparisons.of([("a", "b", 1.0), ("c", "d", 1.0)], ids=["a", "b", "c", "d", "e"])
+    c = Comparisons.from_records([("a", "b", 1.0), ("c", "d", 1.0)], ids=["a", "b", "c", "d", "e"])
     np.testing.assert_allclose(colley(c).scores, [0.625, 0.375, 0.625, 0.375, 0.5])
-    nobody = Comparisons.of([], ids=["a", "b"])
+    nobody = Comparisons.from_records([], ids=["a", "b"])
     assert np.isnan(win_ratio(nobody).scores).all()
     assert np.isnan(average_probability(nobody).scores).all()
     np.testing.assert_allclose(colley(nobody).scores, [0.5, 0.5])
@@ -306,7 +306,7 @@ def test_ordinary_comparisons_take_few_iterations():
 
 
 def test_three_wins_to_one_are_log_3_apart():
-    c = Comparisons.of([("a", "b", 1.0, 3.0), ("a", "b", 0.0, 1.0)])
+    c = Comparisons.from_records([("a", "b", 1.0, 3.0), ("a", "b", 0.0, 1.0)])
     np.testing.assert_allclose(hard(c, prior=None).scores, [np.log(3) / 2, -np.log(3) / 2], atol=1e-12)
     np.testing.assert_allclose(hard(c).scores, [np.log(2) / 2, -np.log(2) / 2], atol=1e-12)  # 4 to 2 with the prior
     np.testing.assert_allclose(hard(c, prior="observed").scores, hard(c).scores, atol=1e-12)  # one pair: the same
@@ -355,7 +355,7 @@ def test_pseudo_wins_are_no_comparisons():
 
 def test_the_prior_on_all_pairs_ranks_anything():
     for records in ([("a", "b", 1.0)], [("a", "b", 1.0), ("c", "d", 1.0)], [("a", "b", 1.0, 1e6)]):
-        ranked = bradley_terry(Comparisons.of(records, ids=["a", "b", "c", "d", "e"]))
+        ranked = bradley_terry(Comparisons.from_records(records, ids=["a", "b", "c", "d", "e"]))
         assert ranked.converged
         assert np.isfinite(ranked.scores).all()
         assert np.isfinite(ranked.stderr).all()
@@ -430,7 +430,7 @@ def test_a_place_that_decides_is_refused_just_where_a_linear_programme_says_so()
 def test_a_group_in_which_the_place_decides_is_unscored_alone(winner, preferred):
     rows = [{"context_id": "place", "first": a, "second": b, "outcome": winner} for a, b in ("ab", "ba")]
     rows += [{"context_id": "fine", "first": a, "second": b, "probability": 0.6} for a, b in ("ab", "ba")]
-    found = rank(ComparisonSets.load(rows), "poe-bt", debias="mle").of
+    found = rank(ComparisonSets.load(rows), "poe-bt", debias="mle").by_group
     assert f"no finite gamma, since {preferred} text wins" in found["place",]
     assert found["fine",].converged
 
@@ -451,7 +451,7 @@ def test_the_joint_maximum_is_where_a_generic_optimiser_finds_it():
 
 
 def test_a_bias_that_scores_could_explain_is_refused():
-    chain = Comparisons.of([("a", "b", 0.7), ("b", "c", 0.6)])
+    chain = Comparisons.from_records([("a", "b", 0.7), ("b", "c", 0.6)])
     with pytest.raises(RankingError, match="do not tell the effect of the position"):
         soft(chain, bias="mle")
 
@@ -570,7 +570,7 @@ def test_beta_cancels_where_every_pair_is_judged_in_both_orders():
 
 
 def test_a_tree_of_single_calls_leaves_no_residuals_and_no_errors():
-    ranked = gaussian(Comparisons.of([("a", "b", 0.9), ("b", "c", 0.6)]))
+    ranked = gaussian(Comparisons.from_records([("a", "b", 0.9), ("b", "c", 0.6)]))
     np.testing.assert_allclose(ranked.scores, [0.3, -0.1, -0.2], atol=1e-12)
     assert ranked.settings["degrees_of_freedom"] == 0
     assert np.isnan(ranked.stderr).all()
@@ -578,7 +578,7 @@ def test_a_tree_of_single_calls_leaves_no_residuals_and_no_errors():
 
 def test_a_perfect_fit_has_no_errors():
     p = [0.7 + 0.2, 0.9, 1 - 0.1]  # the same up to rounding
-    ranked = gaussian(Comparisons.of([("a", "b", p[0]), ("b", "c", 0.5), ("a", "c", p[1]), ("a", "c", p[2])]))
+    ranked = gaussian(Comparisons.from_records([("a", "b", p[0]), ("b", "c", 0.5), ("a", "c", p[1]), ("a", "c", p[2])]))
     assert ranked.stderr.tolist() == [0, 0, 0]
 
 
@@ -587,26 +587,26 @@ def test_a_perfect_fit_has_no_errors():
 
 @pytest.mark.parametrize("method", [soft, partial(hard, prior=None), bradley_terry_ties, gaussian, hard_gaussian])
 def test_candidates_that_nothing_links_are_named_group_by_group(method):
-    c = Comparisons.of([("a", "b", 0.6), ("b", "a", 0.7), ("c", "d", 0.6)], ids=["a", "b", "c", "d", "e"])
+    c = Comparisons.from_records([("a", "b", 0.6), ("b", "a", 0.7), ("c", "d", 0.6)], ids=["a", "b", "c", "d", "e"])
     with pytest.raises(RankingError, match=r"3 groups .* \{'a', 'b'\}, \{'c', 'd'\}, \{'e'\}"):
         method(c)
     with pytest.raises(RankingError, match="2 groups"):
-        method(Comparisons.of([], ids=["a", "b"]))
+        method(Comparisons.from_records([], ids=["a", "b"]))
 
 
 def test_whoever_never_loses_or_never_wins_is_named():
     wins = [("a", "b", 1.0), ("b", "c", 1.0), ("c", "b", 1.0), ("c", "d", 1.0), ("c", "e", 1.0)]
-    c = Comparisons.of(wins)
+    c = Comparisons.from_records(wins)
     for method in (soft, partial(hard, prior=None), bradley_terry_ties):
         with pytest.raises(RankingError, match=r"\{'a'\} never lost .* \{'d'\}, \{'e'\} never won"):
             method(c)
 
 
 def test_a_soft_answer_among_certain_ones_is_enough_where_it_closes_the_circle():
-    c = Comparisons.of([("a", "b", 1.0), ("b", "c", 1.0), ("c", "a", 0.2)])
+    c = Comparisons.from_records([("a", "b", 1.0), ("b", "c", 1.0), ("c", "a", 0.2)])
     assert soft(c).converged
     with pytest.raises(RankingError, match="not finite"):
-        soft(Comparisons.of([("a", "b", 1.0), ("b", "c", 1.0), ("c", "a", 0.0)]))
+        soft(Comparisons.from_records([("a", "b", 1.0), ("b", "c", 1.0), ("c", "a", 0.0)]))
 
 
 def test_a_prior_on_all_pairs_of_too_many_candidates_is_refused(monkeypatch):

@@ -15,7 +15,7 @@ from .test_solvers import full, linked, sigmoid
 
 
 def test_the_error_of_a_duel_is_that_of_its_log_odds():
-    c = Comparisons.of([("a", "b", 1.0, 30.0), ("a", "b", 0.0, 10.0)])
+    c = Comparisons.from_records([("a", "b", 1.0, 30.0), ("a", "b", 0.0, 10.0)])
     ranked = bradley_terry(c, decisions="per_call", prior=None)
     assert 2 * ranked.stderr[0] == pytest.approx(np.sqrt(1 / 30 + 1 / 10))  # Woolf's, of log(30 / 10)
 
@@ -68,7 +68,7 @@ def test_a_pair_that_is_asked_again_is_no_second_decision(name):
 
 def test_a_prior_is_no_decision():
     """H^-1 M H^-1 by hand, of two candidates: 8 wins in one pair, which are one decision, and the prior's 1 and 1."""
-    ranked = bradley_terry(Comparisons.of([("a", "b", 1.0, 6.0), ("a", "b", 0.8, 2.0)]))
+    ranked = bradley_terry(Comparisons.from_records([("a", "b", 1.0, 6.0), ("a", "b", 0.8, 2.0)]))
     curvature = 0.9 * 0.1  # 8 wins and 0 losses, and one each way: p is .9
     assert ranked.scores[0] - ranked.scores[1] == pytest.approx(np.log(9))
     assert 2 * ranked.stderr[0] == pytest.approx(np.sqrt(8 * 8 * curvature) / (10 * curvature))
@@ -139,7 +139,7 @@ def test_the_same_seed_gives_the_same_resamples_for_every_method():
 
 
 def test_resamples_that_cannot_be_ranked_are_counted_and_left_out():
-    c = Comparisons.of([("a", "b", 0.7), ("b", "c", 0.6), ("c", "d", 0.6), ("a", "d", 0.7)])
+    c = Comparisons.from_records([("a", "b", 0.7), ("b", "c", 0.6), ("c", "d", 0.6), ("a", "d", 0.7)])
     scores = []
 
     def kept(calls, **options):

@@ -65,7 +65,7 @@ def test_the_methods_that_take_words_are_those_that_the_documentation_names():
 
 
 def test_probabilities_are_ranked_by_poe_bt_and_answers_in_words_by_bt():
-    exact = Comparisons.of([("a", "b", 0.8), ("b", "a", 0.3)])
+    exact = Comparisons.from_records([("a", "b", 0.8), ("b", "a", 0.3)])
     assert rank(exact).method == "poe-bt"
     words, _ = sampled(1)
     assert default_method(ComparisonSets((), {(): exact})) == "poe-bt"
@@ -135,7 +135,7 @@ def test_half_an_answer_more_for_each_text_makes_none_certain():
     smooth = calls.smoothed()
     assert np.unique(np.exp(smooth.log_probs[:, 0])) == pytest.approx([0.25, 0.75])
     assert np.exp(smooth.log_probs).sum(axis=1) == pytest.approx(np.ones(len(calls)))
-    exact = Comparisons.of([("a", "b", 1.0)])
+    exact = Comparisons.from_records([("a", "b", 1.0)])
     assert exact.smoothed() is exact
 
 
@@ -190,6 +190,6 @@ def test_a_judge_asked_in_words_gives_counts_that_bt_ranks():
     calls = sets.sets["c", "coherence"]
     assert len(calls) == 20
     assert calls.n_samples.tolist() == calls.weights.tolist() == [3.0] * 20
-    ranking = rank(sets).of["c", "coherence"]
+    ranking = rank(sets).by_group["c", "coherence"]
     assert ranking.method == "bt"
     assert {ranking.ids[k] for k in ranking.order[:2]} == {"t3", "t4"}

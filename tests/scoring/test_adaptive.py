@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from benchmarks.adaptive import Data, on_rungs, place, simulated
 from synthscore.errors import InputError
 from synthscore.scoring.anchored import Anchors, JudgeModel, Scale
-from synthscore.scoring.anchored.adaptive import SameDecision, Sure, _Known, _with, ask_in_rounds
+from synthscore.scoring.anchored.adaptive import SameDecision, Sure, _add_information, _Known, ask_in_rounds
 from synthscore.signature import Signature
 
 JUDGE = JudgeModel(5, 1.2, 0.8, 0.2, 0.05, 0.7, (0.3, 0.2, 0.3), 3.0, 1.3, n_ladders=50)
@@ -233,7 +233,7 @@ def test_the_next_question_is_the_one_that_leaves_least_variance_once_it_is_answ
     known = _Known(JUDGE, posterior, made.prior(contexts).precision, answered)
     chosen = known.best(~answered, np.ones(n, dtype=bool))[:, 1]
     now = known.precision_by(known.certain, answered)
-    left = [np.linalg.inv(_with(now, known.info[:, 0] * np.eye(5)[k]))[:, 0, 0] for k in range(5)]
+    left = [np.linalg.inv(_add_information(now, known.info[:, 0] * np.eye(5)[k]))[:, 0, 0] for k in range(5)]
     assert chosen.tolist() == np.argmin(np.where(answered[:, 0], np.inf, np.stack(left, axis=1)), axis=1).tolist()
 
 

@@ -375,13 +375,13 @@ def test_what_is_no_probability_is_refused(probs):
 
 def test_a_judge_survives_its_plain_form():
     for judge in (judge_of(), judge_of(log_tie=-np.inf), judge_of(pair_correlation=-0.2, rung_correlation=0.4)):
-        assert JudgeModel.of(judge.to_dict()) == judge
+        assert JudgeModel.from_dict(judge.to_dict()) == judge
 
 
 @pytest.mark.parametrize("wrong", [{"pair_correlation": 1.1}, {"pair_correlation": -1.0}, {"rung_correlation": -0.1}])
 def test_a_judge_with_impossible_correlations_is_refused(wrong):
     with pytest.raises(ValueError, match="expected correlations"):
-        JudgeModel.of(judge_of(**wrong).to_dict())
+        JudgeModel.from_dict(judge_of(**wrong).to_dict())
 
 
 def contexts_apart(seed, orders=(1, -1), apart=1.5):

@@ -93,7 +93,7 @@ def test_the_number_of_texts_a_context_does_not_move_a_statistic(name):
     """Of a run without a change: few answers draw towards priors, and statistics must not be drawn."""
     texts = int(name)
     now = Watch.scale(SCALE).observe(run(contexts=16 * 40 // texts, texts=texts), names(16 * 40 // texts)).now()
-    for each, was in SCALE.seen.items():
+    for each, was in SCALE.statistics.items():
         error = np.hypot(was.stderr, now[each].stderr)
         assert abs(now[each].value - was.value) < 3.5 * error, each
 
@@ -213,8 +213,8 @@ def test_a_certificate_tells_other_texts_and_with_verdicts_another_judge():
 def test_what_was_seen_is_kept_with_the_scale_and_changes_no_hash(tmp_path):
     Scales([SCALE]).save(tmp_path / "scale.json")
     (again,) = Scales.load(tmp_path / "scale.json")
-    assert again.seen == SCALE.seen
-    assert again.hash == SCALE.hash == replace(SCALE, seen={}).hash
+    assert again.statistics == SCALE.statistics
+    assert again.hash == SCALE.hash == replace(SCALE, statistics={}).hash
 
 
 def test_a_scale_of_before_says_that_it_cannot_tell(tmp_path):
@@ -341,7 +341,7 @@ def test_filter_warns_where_its_certificate_is_of_another_judge_or_other_texts(k
 
 def test_a_certificate_keeps_what_was_seen_and_refuses_what_cannot_be(kept):
     certificate = Certificate.load("calibration.json")
-    assert {"score", "kept", "sharpness", "bias", "noise"} <= certificate.seen.keys()
+    assert {"score", "kept", "sharpness", "bias", "noise"} <= certificate.statistics.keys()
     assert certificate.judge.n_rungs == 5
     certificate.save("again.json")
     assert Certificate.load("again.json") == certificate

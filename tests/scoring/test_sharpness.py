@@ -10,7 +10,7 @@ from synthscore.cli.score import judge_lines
 from synthscore.scoring.anchored import Anchors, Scale, Scales, fit, positions
 from synthscore.scoring.anchored.parameters import fit_spreads, put_on_scale
 from synthscore.scoring.anchored.rising import sees_rise
-from synthscore.scoring.anchored.sharpness import Lengths, share, sharpness
+from synthscore.scoring.anchored.sharpness import Lengths, find_deviations, find_sharpness
 from synthscore.signature import Signature
 from tests.scoring.test_anchored import judge_of, simulate
 
@@ -42,7 +42,7 @@ def test_a_judge_that_is_sharper_on_some_contexts_is_told_from_ladders_that_are_
     if sd:
         assert np.corrcoef(posterior.sharpness, g)[0, 1] > 0.9
         assert np.sqrt(np.mean((posterior.sharpness - g) ** 2)) < 1.5 * posterior.sharpness_sd.mean()
-        alike = positions(answers, dataclasses.replace(judge.alike, n_ladders=10**9))
+        alike = positions(answers, dataclasses.replace(judge.equally_sharp, n_ladders=10**9))
         assert error < 0.7 * np.sqrt(np.mean((alike.mean - truth) ** 2))
 
 
@@ -69,10 +69,10 @@ def test_texts_as_spread_as_ladders_are_long_are_a_judges_sharpness_and_texts_al
     g, s, h = (sd * rng.normal(size=4000) for sd in (0.3, 0.2, 0.4))
     error = np.full(4000, 0.01)
     noise = 0.1 * rng.normal(size=(2, 4000))
-    found = share(Lengths(g + s + noise[0], error, g + h + noise[1], error), 0.2, 2.0)
+    found = find_deviations(Lengths(g + s + noise[0], error, g + h + noise[1], error), 0.2, 2.0)
     assert found[:3] == pytest.approx((0.3, 0.2, 0.4), abs=0.02)
-    assert found.told > 0.99
-    swapped = share(Lengths(g + s + noise[0], error, -g + h + noise[1], error), 0.2, 2.0)
+    assert found.told_apart > 0.99
+    swapped = find_deviations(Lengths(g + s + noise[0], error, -g + h + noise[1], error), 0.2, 2.0)
     assert swapped.sharpness == pytest.approx(0.0, abs=0.03)
     assert swapped.stretch == pytest.approx(np.hypot(0.3, 0.2), abs=0.02)
 
@@ -81,12 +81,12 @@ def test_few_contexts_hardly_tell_and_none_tells_nothing():
     told = []
     for n in (1, 2, 8, 40):
         lengths = Lengths(0.3 * (-1.0) ** np.arange(n), np.full(n, 0.01), np.zeros(n), np.full(n, 0.03))
-        told.append(share(lengths, 0.2, 2.0).told)
+        told.append(find_deviations(lengths, 0.2, 2.0).told_apart)
     assert told == sorted(told)
     assert told[0] == pytest.approx(0.0, abs=1e-6)
     assert told[-1] > 0.8
     silent = Lengths(np.full(3, 0.2), np.zeros(3), np.zeros(3), np.full(3, np.inf))
-    found = share(silent, 0.2, 2.0)
+    found = find_deviations(silent, 0.2, 2.0)
     assert found == pytest.approx((np.sqrt(0.04 / 2), np.sqrt(0.04 / 2), 0.0, 0.0), abs=1e-6)
 
 
@@ -95,7 +95,7 @@ def test_the_sharpness_of_a_context_is_its_mean_given_both_lengths():
     lengths = Lengths(np.array([0.5]), np.array([0.02]), np.array([0.1]), np.array([0.03]))
     covariance = np.array([[0.09 + 0.04 + 0.02, 0.09], [0.09, 0.09 + 0.01 + 0.03]])
     by = np.array([0.09, 0.09]) @ np.linalg.inv(covariance)
-    mean, sd = sharpness(lengths, judge)
+    mean, sd = find_sharpness(lengths, judge)
     assert mean == pytest.approx([by @ [0.5, 0.1]])
     assert sd == pytest.approx([np.sqrt(0.09 - by @ [0.09, 0.09])])
 
@@ -106,8 +106,8 @@ def test_of_lengths_what_answers_leave_open_is_not_seen_as_alike():
     judge, _ = fit(answers)
     some = answers.take(np.random.default_rng(0).random(len(answers)) < 0.3)
     for rows in (answers, some):
-        plain = positions(rows, judge.alike)
-        lengths = Lengths.of(rows, plain, judge.alike)
+        plain = positions(rows, judge.equally_sharp)
+        lengths = Lengths.measure(rows, plain, judge.equally_sharp)
         assert np.polyfit(g, lengths.ladder, 1)[0] == pytest.approx(1.0, abs=0.12)
         assert np.polyfit(g, lengths.spread, 1)[0] == pytest.approx(1.0, abs=0.12)
 
@@ -115,7 +115,7 @@ def test_of_lengths_what_answers_leave_open_is_not_seen_as_alike():
 def test_a_single_context_tells_nothing_by_the_spread_of_its_texts():
     answers, _, _ = simulate(9, n_ladders=1)
     judge = judge_of(5)
-    lengths = Lengths.of(answers, positions(answers, judge), judge)
+    lengths = Lengths.measure(answers, positions(answers, judge), judge)
     assert lengths.spread_error[0] > 1e6
     assert np.isfinite(lengths.spread).all()
 
@@ -146,7 +146,7 @@ def test_a_scale_of_before_sharpness_was_told_reads_as_of_a_judge_that_is_alike(
     of = dataclasses.asdict(judge_of(3))
     for name in ("sharpness_sd", "spread_sd", "sharpness_told", "bias_sd"):
         del of[name]
-    assert type(judge_of()).of(of) == judge_of(3)
+    assert type(judge_of()).from_dict(of) == judge_of(3)
     anchors = Anchors(np.arange(1.0, 4), np.eye(3))
     scale = Scale(judge_of(3), {"c": anchors}, "task", "coherence", Signature.of(model="m"))
     Scales([scale]).save(tmp_path / "scale.json")

@@ -134,10 +134,10 @@ def test_what_sampling_adds_is_of_no_other_rung():
 
 def test_the_judge_that_samples_make_has_the_weights_of_samples():
     probs = JUDGE.probs(np.linspace(-4, 4, 9))
-    made = JUDGE.of_samples(3.0)
+    made = JUDGE.for_samples(3.0)
     assert made.weight(probs) == pytest.approx(JUDGE.weight(probs, np.full(9, 1 / 3)))
     assert 0 < made.pair_correlation < JUDGE.pair_correlation
-    assert JUDGE.of_samples(np.inf) is JUDGE
+    assert JUDGE.for_samples(np.inf) is JUDGE
 
 
 def test_the_noise_of_the_opinion_is_found_under_that_of_sampling():

@@ -452,7 +452,7 @@ def test_the_command_writes_a_certificate_that_filter_can_read(labels_file, tmp_
     ]
     assert main(args) == 0
     found = Certificate.load(out)
-    assert replace(found, seen={}) == calibrate(texts(300, 1), [PRECISION, RECALL], 0.9)
+    assert replace(found, statistics={}) == calibrate(texts(300, 1), [PRECISION, RECALL], 0.9)
     content = json.loads(out.read_text())
     assert set(content) == {"certificate"}
     said = capsys.readouterr().err

@@ -14,7 +14,7 @@ from ...engine import Answer, Answers, Capabilities, Progress, Question
 from ...errors import EngineError, Postponed, unusable
 from ...signature import Signature
 from ..source import load_tokenizer
-from ..tokens import PromptTokenizer, fix_date
+from ..tokens import PromptTokenizer, settle_template
 from .manifest import Asked
 from .wires import FILE_FORMS, Body, Request
 from .write import QuestionFile
@@ -124,7 +124,7 @@ def _load_tokenizer(name: str, date: str | None) -> tuple[PromptTokenizer, dict[
             f"the tokenizer {name!r} cannot be loaded ({str(error)[:200]}). Name a folder or hub id"
         ) from error
     plain = tokenizer.apply_chat_template
-    if printed := fix_date(tokenizer, date):
+    if printed := settle_template(tokenizer, date):
         day = datetime.strptime(printed, "%Y-%m-%d").strftime("%d %b %Y")
         turns: Any = [{"role": "user", "content": "a"}]
         how = {"tokenize": False, "add_generation_prompt": True, "enable_thinking": False}

@@ -17,7 +17,7 @@ from ...engine import Answer, Capabilities, Generation, Prompt, Question, Sampli
 from ...errors import EngineError, InputError, LabelError, ServerError, SynthscoreWarning
 from ...signature import Signature
 from ..source import load_tokenizer
-from ..tokens import PromptTokenizer, fix_date, warn_of_boundary
+from ..tokens import PromptTokenizer, settle_template, warn_of_boundary
 from ..words import LONG, SHORT
 from .http import root_of
 from .parameters import OF_LOG_PROBS, Parameters, named_parameters
@@ -407,7 +407,7 @@ class Server(Served):
         longest = longest if isinstance(longest, int) else 1_000_000
         try:
             tokenizer = load_tokenizer(name)
-            self._printed = fix_date(tokenizer, self._date)
+            self._printed = settle_template(tokenizer, self._date)
             tokens = PromptTokenizer(tokenizer, longest)
         except InputError:
             raise

@@ -25,10 +25,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import (
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING,
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+)
 
 from ...engine import KEPT, Answer, Sampling
-from ...errors import EngineError, SynthscoreWarning
+from ...errors import EngineError, SynthscoreWarning, in_short
 from ...types import FloatArray, IntArray
 from ..loading import CHECK_TEXT, choose_backend, disagreement, max_length, stop_ids
 from ..local import (
@@ -75,13 +80,27 @@ Group = tuple[list[int], torch.Tensor, int]
 """Indices of sequences; logits or log-probabilities of the token after each, shape (n, vocabulary); tokens run over."""
 
 
+class _LanguageModel:
+    """Reads a causal language model; of a model that reads images too all of it, of which texts reach the language
+    model alone."""
+
+    @staticmethod
+    def from_pretrained(place: str, *, config: Any, **options: Any) -> Any:
+        found = AutoModelForCausalLM
+        if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+            found = AutoModelForImageTextToText
+            if type(config) not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
+                raise ValueError(f"transformers opens {config.model_type} as no such model")
+        return found.from_pretrained(place, config=config, **options)
+
+
 class CausalEngine(LocalEngine):
     """A causal language model that judges and writes.
 
     max_tokens : tokens in one forward; bounds memory. A longer sequence is read in pieces where it can be
     """
 
-    auto_class = AutoModelForCausalLM
+    auto_class = _LanguageModel
     kind = "a causal language model"
     alone = "exact"
     usual = 2048
@@ -375,7 +394,17 @@ class CausalEngine(LocalEngine):
         """raises : EngineError, if the plain forward gives NaN, or what follows a token changes the logits there."""
         prompt = torch.from_numpy(self._short[0].astype(np.int64))[None]
         n = max(1, prompt.shape[1] // 2)
-        alone, followed = (log_softmax(self._logits(ids, torch.tensor([n - 1]))[0]) for ids in (prompt[:, :n], prompt))
+        try:
+            both = [self._logits(ids, torch.tensor([n - 1]))[0] for ids in (prompt[:, :n], prompt)]
+        except EngineError:
+            raise
+        except Exception as error:  # what a model that needs more than text raises is its own
+            raise EngineError(
+                f"{self.name} does not read text alone here ({in_short(error, 80)}); a model for images can be served, "
+                "with vLLM for one (docs/servers.md)",
+                model=self.name,
+            ) from error
+        alone, followed = map(log_softmax, both)
         if alone.isnan().any() or followed.isnan().any():
             raise EngineError(f"{self.name}: {NOT_NUMBERS}", model=self.name)
         if problem := disagreement(followed, alone, self.model.dtype):

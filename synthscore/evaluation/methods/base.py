@@ -107,15 +107,16 @@ def _why_unreadable(text: RatedText) -> str:
 
 
 def why_not_asked(ratings: Ratings) -> list[str]:
-    """For each text why nobody can be asked about it, or ""."""
-    return [
-        _why_unreadable(text)
-        if blank(text.text)
-        else f"the text of its context {text.context_id!r} is not known"
-        if text.context_id not in ratings.contexts
-        else ""
-        for text in ratings
-    ]
+    """For each text why no judge can be asked about it, or ""."""
+    reasons = []
+    for text in ratings:
+        reason = ""
+        if blank(text.text):
+            reason = _why_unreadable(text)
+        elif text.context_id not in ratings.contexts:
+            reason = f"the text of its context {text.context_id!r} is not known"
+        reasons.append(reason)
+    return reasons
 
 
 def by_context(ratings: Ratings, rows: Iterable[int]) -> list[int]:
@@ -132,19 +133,19 @@ def signed(judge: Engine | None = None, /, **parts: object) -> Signature:
     return Signature.of(synthscore=__version__, **judges).with_(**parts)
 
 
-def scored(ratings: Ratings, attribute: str, found: Iterable[float | str | Score], signature: Signature) -> Scores:
-    """Scores from what was found for each text: a number, or the reason why there is none; or all of the Score.
+def scored(ratings: Ratings, attribute: str, results: Iterable[float | str | Score], signature: Signature) -> Scores:
+    """Scores from a result for each text: a number, the reason why there is none, or a whole Score.
 
     raises : MethodError where no text has a number
     """
     rows = []
-    for text, value in zip(ratings, found, strict=True):
+    for text, value in zip(ratings, results, strict=True):
         if isinstance(value, Score):
             rows.append(value)
         elif isinstance(value, str):
             rows.append(text.unscored(attribute, value))
         else:
-            rows.append(Score(text.id, text.context_id, attribute, float(value)))
+            rows.append(Score(id=text.id, context_id=text.context_id, attribute=attribute, value=float(value)))
     reasons = Counter(row.reason for row in rows if row.value is None)
     if rows and reasons.total() == len(rows):
         ((reason, count),) = reasons.most_common(1)

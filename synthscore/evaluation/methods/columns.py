@@ -52,14 +52,15 @@ def _file(
     fields = {name: column for name, column in given.items() if column != name}
 
     def column(ratings: Ratings, attribute: str, tools: Tools) -> Scores:
-        found = join(ratings, path, fields=fields, attribute=attribute)
-        if attribute not in found.scores:
+        joined = join(ratings, path, fields=fields, attribute=attribute)
+        if attribute not in joined.scores:
             raise MethodError(
-                f"{path} holds no scores on {attribute}, only on {', '.join(found.scores)}. Leave it or the file out",
+                f"{path} holds no scores on {attribute}, only on {', '.join(joined.scores)}. Leave it or the file out",
                 attribute=attribute,
             )
-        scores, lost = found.scores[attribute], "; ".join([NO_ROW, *found.left_out])
-        rows = [replace(score, reason=lost) if score.reason == NO_ROW else score for score in scores]
+        scores = joined.scores[attribute]
+        why_lost = "; ".join([NO_ROW, *joined.left_out])
+        rows = [replace(score, reason=why_lost) if score.reason == NO_ROW else score for score in scores]
         parts = signed(method="file", file=f"{path.name}@{file_hash(path)}", **fields).parts
         if not scores.signature.mixed:
             parts += tuple((f"file.{key}", value) for key, value in scores.signature.parts)

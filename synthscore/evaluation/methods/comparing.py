@@ -68,10 +68,10 @@ class Compared:
 
     def scores(self, ratings: Ratings, attribute: str, engine: Engine, templates: Templates) -> Scores:
         """Of all texts, by questions of these templates."""
-        groups, found = grouped(ratings, pool=self.pool)
+        groups, results = group_rows(ratings, pool=self.pool)
         judge = self.judge(ratings, attribute, groups, engine, templates)
-        sets, rankings = self.ranked(judge)
-        refused = {each.names["id"]: each.reason for each in sets.left_out}
+        sets, rankings = self.rank(judge)
+        refused = {candidate.names["id"]: candidate.reason for candidate in sets.left_out}
         lost: dict[str, list[str]] = {}
         first_lost: dict[Group, str] = {}
         for failure in sets.failures:
@@ -79,21 +79,19 @@ class Compared:
             for name in (failure.first, failure.second):
                 lost.setdefault(name, []).append(failure.reason)
         for problem, rows in zip(judge.problems, groups, strict=True):
-            ranking = rankings.of.get(problem.group, refused.get(problem.ids[0], ""))
+            ranking = rankings.by_group.get(problem.group, refused.get(problem.ids[0], ""))
             if isinstance(ranking, str) and problem.group in first_lost:
                 ranking = f"{ranking}: {first_lost[problem.group]}"
             for index, row in enumerate(rows):
                 text = ratings.texts[row]
-                found[row] = _score(text.id, text.context_id, attribute, ranking, index, lost.get(text.id, []))
-        about = {
-            "attribute": asked_about(ratings, attribute, templates.task).name,
-            **({"pool": "yes"} if self.pool else {}),
-            **self.about,
-        }
-        return scored(ratings, attribute, found, judge.signature.with_(**about))
+                results[row] = _score(text.id, text.context_id, attribute, ranking, index, lost.get(text.id, []))
+        about: dict[str, object] = {"attribute": asked_about(ratings, attribute, templates.task).name}
+        if self.pool:
+            about["pool"] = "yes"
+        return scored(ratings, attribute, results, judge.signature.with_(**about, **self.about))
 
-    def ranked(self, judge: PairJudge) -> tuple[ComparisonSets, Rankings]:
-        """What the judge answers about its problems, and what is made of it."""
+    def rank(self, judge: PairJudge) -> tuple[ComparisonSets, Rankings]:
+        """The judge's comparisons about its problems, and their rankings."""
         sets = ask_judge(judge, self.selection)
         try:
             return sets, rank(sets, self.method, debias=self.debias, seed=self.selection.seed, **self.options)
@@ -105,23 +103,23 @@ class Compared:
     def judge(
         self, ratings: Ratings, attribute: str, groups: Sequence[Sequence[int]], engine: Engine, templates: Templates
     ) -> PairJudge:
-        """Whom to ask about these groups of rows."""
+        """The judge to ask about these groups of rows."""
         asked = asked_about(ratings, attribute, templates.task)
         problems = [_problem(ratings, asked.name, rows, templates.task, self.pool) for rows in groups]
         return PairJudge(problems, engine, templates, self.asking)
 
 
-def grouped(ratings: Ratings, *, pool: bool = False) -> tuple[list[list[int]], list[float | str | Score]]:
+def group_rows(ratings: Ratings, *, pool: bool = False) -> tuple[list[list[int]], list[float | str | Score]]:
     """The rows to compare with each other, two or more in a group; and for each row why it is in none, or ""."""
-    found: list[float | str | Score] = [*why_not_asked(ratings)]
+    reasons: list[float | str | Score] = [*why_not_asked(ratings)]
     groups: dict[str, list[int]] = {}
     for row, text in enumerate(ratings):
-        if not found[row]:
+        if not reasons[row]:
             groups.setdefault("" if pool else text.context_id, []).append(row)
     for rows in groups.values():
         if len(rows) == 1:
-            found[rows[0]] = "it is the only text of its context, expected at least 2 to compare"
-    return [rows for rows in groups.values() if len(rows) > 1], found
+            reasons[rows[0]] = "it is the only text of its context, expected at least 2 to compare"
+    return [rows for rows in groups.values() if len(rows) > 1], reasons
 
 
 def _problem(ratings: Ratings, asked: str, rows: Sequence[int], task: Task, pool: bool) -> Problem:
@@ -129,36 +127,40 @@ def _problem(ratings: Ratings, asked: str, rows: Sequence[int], task: Task, pool
     shown = [text.text for text in texts]
     context = ratings.contexts[texts[0].context_id]
     if pool:
-        sources = [ratings.contexts[text.context_id] for text in texts]
-        shown = [
-            f"{task.context_noun.capitalize()}: {source.text}\n"
-            + (f"{task.facts_noun.capitalize()}: {source.facts}\n" if source.facts else "")
-            + f"{task.text_noun.capitalize()}: {text}"
-            for source, text in zip(sources, shown, strict=True)
-        ]
-        context = Context(
-            "pool", f"Each {task.text_noun} below was written for the {task.context_noun} it stands with."
-        )
-    return Problem(context, asked, tuple(text.id for text in texts), tuple(shown))
+        shown = [_show_with_context(ratings.contexts[text.context_id], text.text, task) for text in texts]
+        note = f"Each {task.text_noun} below was written for the {task.context_noun} it stands with."
+        context = Context("pool", note)
+    return Problem(context=context, attribute=asked, ids=tuple(text.id for text in texts), texts=tuple(shown))
+
+
+def _show_with_context(context: Context, text: str, task: Task) -> str:
+    lines = [f"{task.context_noun.capitalize()}: {context.text}"]
+    if context.facts:
+        lines.append(f"{task.facts_noun.capitalize()}: {context.facts}")
+    lines.append(f"{task.text_noun.capitalize()}: {text}")
+    return "\n".join(lines)
 
 
 def _score(
     name: str, context_id: str, attribute: str, ranking: Ranking | str, index: int, lost: Sequence[str]
 ) -> Score | str:
-    """One text's, or why it has none. lost : why calls about it have no answer"""
+    """A text's score, or why it has none. lost : why calls about it have no answer"""
     if isinstance(ranking, str):
         return ranking
-    value, stderr = float(ranking.scores[index]), float(ranking.stderr[index])
+    value = float(ranking.scores[index])
+    stderr = float(ranking.stderr[index])
     if math.isnan(value):
         return lost[0] if lost else "it was not compared with any other text"
-    why = [f"no answer to {len(lost)} of the calls about it: {lost[0]}"] if lost else []
+    why = []
+    if lost:
+        why.append(f"no answer to {len(lost)} of the calls about it: {lost[0]}")
     if not ranking.converged:
         why.append(f"not converged: a derivative of {ranking.gradient:.2g} is left")
     return Score(
-        name,
-        context_id,
-        attribute,
-        round(value, 9),  # rounding errors must not split ties
+        id=name,
+        context_id=context_id,
+        attribute=attribute,
+        value=round(value, 9),  # Rounding errors must not split ties.
         stderr=None if math.isnan(stderr) else stderr,
         n_comparisons=round(float(ranking.n_comparisons[index])),
         status="partial" if why else "ok",
@@ -185,20 +187,26 @@ def pairwise(
     max_unreported: float = 0.02,
 ) -> SetMethod:
     """Any method of ranking, over all calls or a number of them."""
-    mine = {name: value for name, value in {"decisions": decisions, "prior": prior}.items() if value is not None}
-    options = {name: None if value == "none" else value for name, value in mine.items()}
+    given = {name: value for name, value in {"decisions": decisions, "prior": prior}.items() if value is not None}
+    options = {name: None if value == "none" else value for name, value in given.items()}
+    if protocol is None:
+        protocol = "compare" if method == "bt-ties" else "choose"
     try:
-        asking = Asking(
-            protocol or ("compare" if method == "bt-ties" else "choose"),
-            min_mass=min_mass,
-            max_unreported=max_unreported,
-        )
+        asking = Asking(protocol, min_mass=min_mass, max_unreported=max_unreported)
         method_of(method).check(options, debias=debias)
-        selection = Selection(calls, orders, seed)
+        selection = Selection(budget=calls, orders=orders, seed=seed)
     except InputError as error:
         raise MethodError(f"cannot make {method}: {error}") from None
-    about = {"selection": selection, "method": method, **mine, "debias": debias}
-    return Compared(selection, method, about=about, asking=asking, debias=debias, options=options, pool=pool)
+    about = {"selection": selection, "method": method, **given, "debias": debias}
+    return Compared(
+        selection=selection,
+        method=method,
+        about=about,
+        asking=asking,
+        debias=debias,
+        options=options,
+        pool=pool,
+    )
 
 
 def _kind(ranker: RankingMethod) -> MethodKind:

@@ -6,7 +6,7 @@ What any other method adds is how much better than the best of these it agrees w
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal
@@ -37,9 +37,9 @@ apostrophes, so that "don't" is one; or what stands between spaces, with its pun
 
 @dataclass(slots=True)
 class PerText:
-    """A method that says the same on every attribute: computed once for the ratings last asked about.
+    """A method whose scores are the same on every attribute. They are kept for the ratings that were scored last.
 
-    compute : a number a text, or the reason why it has none
+    compute : for each text a number, or the reason why it has none
     """
 
     compute: Callable[[Ratings], Iterable[float | str]]
@@ -54,17 +54,17 @@ class PerText:
 
 def length(words: Words = "letters") -> SetMethod:
     """Number of words."""
-    return _of_words("length", words, lambda text: len(_split(text, words)))
+    return _score_words("length", words, lambda text: len(_split(text, words)))
 
 
 def type_token_ratio(words: Words = "letters") -> SetMethod:
     """Number of different words / number of words."""
 
     def ratio(text: str) -> float | str:
-        found = _split(text, words)
-        return len(set(found)) / len(found) if found else "the text has no words"
+        tokens = _split(text, words)
+        return len(set(tokens)) / len(tokens) if tokens else "the text has no words"
 
-    return _of_words("type-token-ratio", words, ratio)
+    return _score_words("type-token-ratio", words, ratio)
 
 
 def overlap(n: Count = 2, words: Words = "english") -> SetMethod:
@@ -77,12 +77,12 @@ def overlap(n: Count = 2, words: Words = "english") -> SetMethod:
         a_to_z = [character.isascii() for character in text if character.isalpha()]
         if words == "english" and 2 * sum(a_to_z) < len(a_to_z):
             return "most of its letters are not a to z, which words=english reads; take words=letters"
-        found = source_overlap(text, source, n, words)
-        if np.isnan(found):
+        overlap_share = source_overlap(text, source, n, words)
+        if np.isnan(overlap_share):
             return f"the text has {len(_split(text, words))} words, and a share of runs of {n} needs at least {n}"
-        return found
+        return overlap_share
 
-    return _of_source("overlap", words, share, n=n)
+    return _score_beside_source("overlap", words, share, n=n)
 
 
 def source_overlap(text: str, source: str, n: int = 2, words: Words = "english") -> float:
@@ -90,35 +90,40 @@ def source_overlap(text: str, source: str, n: int = 2, words: Words = "english")
 
     NaN where the text has fewer than n words.
     """
-    mine, theirs = (
-        list(zip(*(_split(side, words)[start:] for start in range(n)), strict=False)) for side in (text, source)
-    )
-    known = set(theirs)
-    return sum(run in known for run in mine) / len(mine) if mine else float("nan")
+    runs = _runs(_split(text, words), n)
+    if not runs:
+        return float("nan")
+    known = set(_runs(_split(source, words), n))
+    return sum(run in known for run in runs) / len(runs)
+
+
+def _runs(tokens: Sequence[str], n: int) -> list[tuple[str, ...]]:
+    """All runs of n words."""
+    return [tuple(tokens[start : start + n]) for start in range(len(tokens) - n + 1)]
 
 
 def copied_span(words: Words = "letters") -> SetMethod:
     """Share of the text's words that are in its longest run of words that its source holds."""
 
     def share(text: str, source: str) -> float | str:
-        mine = _split(text, words)
-        if not mine:
+        tokens = _split(text, words)
+        if not tokens:
             return "the text has no words"
-        matcher = SequenceMatcher(None, mine, _split(source, words), autojunk=False)
-        return matcher.find_longest_match().size / len(mine)
+        matcher = SequenceMatcher(None, tokens, _split(source, words), autojunk=False)
+        return matcher.find_longest_match().size / len(tokens)
 
-    return _of_source("copied-span", words, share)
+    return _score_beside_source("copied-span", words, share)
 
 
 def _split(text: str, words: str) -> list[str]:
     return WORDS[words](text.lower())
 
 
-def _of_words(name: str, words: str, of: Callable[[str], float | str]) -> PerText:
-    return PerText(lambda ratings: (of(text.text) for text in ratings), signed(method=name, words=words))
+def _score_words(name: str, words: str, score: Callable[[str], float | str]) -> PerText:
+    return PerText(lambda ratings: (score(text.text) for text in ratings), signed(method=name, words=words))
 
 
-def _of_source(name: str, words: str, share: Callable[[str, str], float | str], **options: object) -> PerText:
+def _score_beside_source(name: str, words: str, share: Callable[[str, str], float | str], **options: object) -> PerText:
     def compute(ratings: Ratings) -> Iterator[float | str]:
         for text in ratings:
             context = ratings.contexts.get(text.context_id)
@@ -134,7 +139,7 @@ def _of_source(name: str, words: str, share: Callable[[str, str], float | str], 
 
 
 def constant() -> SetMethod:
-    """0 for every text: shows what a table makes of a method that tells no texts apart."""
+    """0 for every text: shows the figures of a method that tells no texts apart."""
     return PerText(lambda ratings: [0.0] * len(ratings), signed(method="constant"))
 
 
@@ -142,8 +147,8 @@ def random(seed: Seed = 0) -> SetMethod:
     """A draw from [0, 1) a text and attribute, which does not depend on the other texts."""
 
     def draws(ratings: Ratings, attribute: str, tools: Tools) -> Scores:
-        found = (float(seeded_rng(seed, text.id, attribute).random()) for text in ratings)
-        return scored(ratings, attribute, found, signed(method="random", seed=seed))
+        values = (float(seeded_rng(seed, text.id, attribute).random()) for text in ratings)
+        return scored(ratings, attribute, values, signed(method="random", seed=seed))
 
     return draws
 

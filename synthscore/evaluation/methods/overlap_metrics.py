@@ -49,29 +49,32 @@ def rouge(kind: str, references: Which = "first", system: str = "", own: bool = 
 
     rouge-lsum takes the union of the longest common subsequences of sentences, which synthscore separates.
     """
-    name, by_sentence = ROUGE[kind], kind == "rouge-lsum"
+    name = ROUGE[kind]
+    by_sentence = kind == "rouge-lsum"
     scorer = package("rouge_score.rouge_scorer", kind).RougeScorer([name], use_stemmer=stem)
 
     def metric(text: str, against: Sequence[str]) -> float:
         if by_sentence:
-            text, *against = ("\n".join(sentences(each)) for each in (text, *against))
+            text = "\n".join(sentences(text))
+            against = ["\n".join(sentences(reference)) for reference in against]
         return float(scorer.score_multi(against, text)[name].fmeasure)
 
     parts = {"rouge_score": version("rouge-score"), "stem": "yes" if stem else "no"}
-    parts |= {"sentences": "synthscore"} if by_sentence else {}
+    if by_sentence:
+        parts["sentences"] = "synthscore"
     return against_references(kind, metric, references, system, own, **parts)
 
 
 def _sacrebleu(name: str, metric: Any, references: Which, system: str, own: bool) -> SetMethod:
     """Signed as sacrebleu signs, without the number of references, which may differ from text to text."""
-    metric.sentence_score("a", ["a"])  # it signs nothing before
+    metric.sentence_score("a", ["a"])  # Before its first score, a metric has no signature.
     info = metric.get_signature().info
     options = {key: str(value) for key, value in info.items() if value is not None and key not in ("nrefs", "version")}
 
-    def of_text(text: str, against: Sequence[str]) -> float:
+    def score(text: str, against: Sequence[str]) -> float:
         return float(metric.sentence_score(text, list(against)).score)
 
-    return against_references(name, of_text, references, system, own, sacrebleu=info["version"], **options)
+    return against_references(name, score, references, system, own, sacrebleu=info["version"], **options)
 
 
 def package(name: str, method: str) -> Any:
@@ -90,13 +93,15 @@ def package(name: str, method: str) -> Any:
 
 
 def against_references(name: str, metric: Metric, references: Which, system: str, own: bool, **parts: str) -> SetMethod:
-    """Gives each text the metric of it and its references (see reference_texts). parts : of the signature"""
+    """Scores each text by a metric of it and its references (see reference_texts). parts : of the signature"""
 
     def compute(ratings: Ratings) -> Iterator[float | str]:
         for text, against in zip(ratings, reference_texts(ratings, references, system, own), strict=True):
             yield against if isinstance(against, str) else metric(text.text, against)
 
-    chosen = {"references": f"system {system}" if system else references, **({"own": "yes"} if own else {})}
+    chosen = {"references": f"system {system}" if system else references}
+    if own:
+        chosen["own"] = "yes"
     return PerText(compute, signed(method=name, **chosen, **parts))
 
 
@@ -116,21 +121,23 @@ def reference_texts(
             if text.system == system and not blank(text.text):
                 theirs[text.context_id] += (text.text,)
         known = [theirs[text.context_id] for text in ratings]
-        authors, source = {system}, f"text by {system!r}"
+        authors = {system}
+        source = f"text by {system!r}"
     else:
         known = [ratings.references(text) for text in ratings]
-        authors, source = _authors(ratings, known), "reference"
+        authors = _authors(ratings, known)
+        source = "reference"
     if not any(known):
-        systems = f"Its systems: {', '.join(sorted(set(ratings.systems)))}"
-        raise MethodError(
-            f"cannot take the texts of {system!r} as references: {ratings.name} has none. {systems}"
-            if system
-            else f"cannot compare the texts of {ratings.name} with references: its contexts have none. Give them in a "
-            f"column references, or take a system's texts, with the option system=NAME. {systems}",
-            system=system,
+        problem = (
+            f"cannot compare the texts of {ratings.name} with references: its contexts have none. Give them in a "
+            "column references, or take a system's texts, with the option system=NAME"
         )
+        if system:
+            problem = f"cannot take the texts of {system!r} as references: {ratings.name} has none"
+        systems = ", ".join(sorted(set(ratings.systems)))
+        raise MethodError(f"{problem}. Its systems: {systems}", system=system)
 
-    def found(text: RatedText, known: tuple[str, ...]) -> tuple[str, ...] | str:
+    def choose(text: RatedText, known: tuple[str, ...]) -> tuple[str, ...] | str:
         if text.system in authors and not own:
             return f"the texts of {text.system!r} are references; with own=yes they are compared with themselves"
         if not known:
@@ -139,7 +146,7 @@ def reference_texts(
             return "the text is empty"
         return known if references == "all" else known[:1]
 
-    return [found(text, its) for text, its in zip(ratings, known, strict=True)]
+    return [choose(text, references_known) for text, references_known in zip(ratings, known, strict=True)]
 
 
 def _authors(ratings: Ratings, known: Sequence[tuple[str, ...]]) -> set[str]:
@@ -149,7 +156,7 @@ def _authors(ratings: Ratings, known: Sequence[tuple[str, ...]]) -> set[str]:
     for text, references in zip(ratings, known, strict=True):
         theirs = [words(reference.lower()) for reference in references]
         is_reference[text.system].append(words(text.text.lower()) in theirs)
-    return {system for system, found in is_reference.items() if len(found) > 1 and all(found)}
+    return {system for system, matches in is_reference.items() if len(matches) > 1 and all(matches)}
 
 
 KINDS: Mapping[str, MethodKind] = {

@@ -1,4 +1,4 @@
-"""Answers about rungs -> by how much the judge's position bias differs from text to text. Pure NumPy."""
+"""Answers about rungs -> how much the judge's position bias differs between texts. Pure NumPy."""
 
 from __future__ import annotations
 
@@ -9,38 +9,48 @@ from .model import JudgeModel, Posterior, SoftAnswers, margin, variance
 from .positions import log_odds_at
 
 
-def bias_between_texts(answers: SoftAnswers, judge: JudgeModel, posterior: Posterior) -> float:
-    """By how much the bias differs between texts, as rungs show it that are asked about, nats.
+def find_bias_sd(answers: SoftAnswers, judge: JudgeModel, posterior: Posterior) -> float:
+    """Standard deviation of the position bias between texts, by the answers about two rungs, nats.
 
-    In log-odds an answer is off by (margin - expected) / V. For two rungs, each asked about once, this is summed: where
-    they stand goes out, and the bias of both texts is left. Two sums that share a rung have its bias in common; those
-    that do not, what is the context's.
+    In log-odds an answer is off by (margin - expected) / V. Summed over the two orders in which a pair of rungs was
+    asked about, errors of their positions cancel, and the bias b_a + b_b of the two rungs remains. With b = the part of
+    the context + the part of the text, of variances C and T, the sums of two pairs of a ladder have the covariance
+
+        4 C + T    if they share a rung,        4 C    if they share none,
+
+    so that the variance of b is C + T = (4 C + T) - 3/4 (4 C).
     """
     n = answers.n_rungs
-    some = answers.take(answers.first < n)
-    probs = judge.probs(log_odds_at(some, judge, posterior))
+    among_rungs = answers.take(answers.first < n)
+    probs = judge.probs(log_odds_at(among_rungs, judge, posterior))
     var = np.maximum(variance(probs), 1e-12)
-    off = some.sign * (some.margin - margin(probs)) / var
-    known = var / judge.dispersion(var, some.sampling)
-    about, other = np.where(some.sign > 0, (some.first, some.second), (some.second, some.first))
-    place = (some.ladder * n + about) * n + other
+    off = among_rungs.sign * (among_rungs.margin - margin(probs)) / var
+    precision = var / judge.dispersion(var, among_rungs.sampling)
+    usual = among_rungs.sign > 0
+    about = np.where(usual, among_rungs.first, among_rungs.second)
+    other = np.where(usual, among_rungs.second, among_rungs.first)
     shape = (answers.n_ladders, n, n)
-    weight, sums = (np.bincount(place, each, np.prod(shape)).reshape(shape) for each in (known, known * off))
-    unsure = 1 / np.maximum(weight, 1e-300)
-    mean = sums * unsure
-    both = np.where((weight > 0) & (weight.swapaxes(1, 2) > 0), 1 / (unsure + unsure.swapaxes(1, 2)), 0.0)
-    (shared, apart), (n_shared, n_apart) = _products(both * (mean + mean.swapaxes(1, 2))), _products(both)
-    least = 1e-9 * (both**2).sum()  # what rounding leaves where no two pairs share a rung, or none is apart
-    of_texts = shared / n_shared if n_shared > least else 0.0
-    of_contexts = max(apart / n_apart, 0.0) if n_apart > least else 0.0
-    return float(np.sqrt(max(of_texts - 0.75 * of_contexts, 0.0)))  # one has 4 times what contexts differ by
+    index = (among_rungs.ladder * n + about) * n + other
+    weight = np.bincount(index, precision, np.prod(shape)).reshape(shape)
+    sums = np.bincount(index, precision * off, np.prod(shape)).reshape(shape)
+    error = 1 / np.maximum(weight, 1e-300)
+    mean = sums * error
+    in_both_orders = (weight > 0) & (weight.swapaxes(1, 2) > 0)
+    pair_weight = np.where(in_both_orders, 1 / (error + error.swapaxes(1, 2)), 0.0)
+    shared, apart = _sum_products(pair_weight * (mean + mean.swapaxes(1, 2)))
+    shared_weight, apart_weight = _sum_products(pair_weight)
+    rounding = 1e-9 * (pair_weight**2).sum()  # A weight below this is 0 but for rounding.
+    cov_shared = shared / shared_weight if shared_weight > rounding else 0.0
+    cov_apart = max(apart / apart_weight, 0.0) if apart_weight > rounding else 0.0
+    return float(np.sqrt(max(cov_shared - 0.75 * cov_apart, 0.0)))
 
 
-def _products(values: FloatArray) -> tuple[float, float]:
-    """Of the pairs of each ladder: sums of products of two that share a rung, and of two that do not.
+def _sum_products(values: FloatArray) -> tuple[float, float]:
+    """Sums of products of the values of two pairs of a ladder: of pairs that share a rung, and of pairs that do not.
 
     values : of pairs, shape (n_ladders, N, N), symmetric, 0 on the diagonal
     """
     squares = (values**2).sum()
-    sharing = (values.sum(axis=2) ** 2).sum() - squares
-    return float(sharing), float(((values.sum(axis=(1, 2)) / 2) ** 2).sum() - squares / 2 - sharing)
+    shared = (values.sum(axis=2) ** 2).sum() - squares
+    of_all = ((values.sum(axis=(1, 2)) / 2) ** 2).sum()
+    return float(shared), float(of_all - squares / 2 - shared)

@@ -24,22 +24,27 @@ from ...types import BoolArray, FloatArray, IntArray
 from .model import JudgeModel, Posterior, Residuals, SoftAnswers, variance
 
 _PAIR = 0.5  # prior of the correlation of two answers about the same texts
-_FEW_PAIRS = 20.0  # how many pairs that counts as
-_LEAST, _MOST = -0.5, 1.0  # below 0: a bias that differs by text goes out in both orders
-_GRID = np.linspace(0.0, 0.95, 20)  # correlations of neighbours; higher ones are nearly common to all rungs
+_FEW_PAIRS = 20.0  # the prior counts as this many pairs
+_LEAST = -0.5  # It is below 0 where the bias differs between texts, since a bias has opposite signs in the two orders.
+_MOST = 1.0
+_GRID = np.linspace(
+    0.0, 0.95, 20
+)  # A higher correlation of neighbours is nearly common to all rungs, and looks like it.
 
 
 def pairs_of(answers: SoftAnswers) -> IntArray:
-    """Which two texts each answer is about, a number for each pair, shape (n_answers,)."""
+    """The number of the pair of texts that each answer is about, shape (n_answers,)."""
     n = answers.n_rungs
-    low, high = np.minimum(answers.first, answers.second), np.maximum(answers.first, answers.second)
-    of_rungs = answers.n_targets * n + (answers.ladder * n + low) * n + high
-    pairs: IntArray = np.where(answers.first < n, of_rungs, (answers.first - n) * n + answers.second)
+    low = np.minimum(answers.first, answers.second)
+    high = np.maximum(answers.first, answers.second)
+    two_rungs = answers.n_targets * n + (answers.ladder * n + low) * n + high
+    with_target = (answers.first - n) * n + answers.second
+    pairs: IntArray = np.where(answers.first < n, two_rungs, with_target)
     return pairs
 
 
 class Evidence:
-    """The weights of answers that are not independent. What does not change from one step to the next is kept."""
+    """The weights of answers that are not independent. Keeps what does not change from one step to the next."""
 
     def __init__(self, answers: SoftAnswers, judge: JudgeModel) -> None:
         self.judge = judge
@@ -49,15 +54,14 @@ class Evidence:
         self.repeated = 1 + (np.bincount(self.pairs)[self.pairs] - 1) * judge.pair_correlation
         self.about = answers.first >= answers.n_rungs
         self.target = answers.first[self.about] - answers.n_rungs
-        self.place = self.target * answers.n_rungs + answers.second[self.about]
+        self.rung = self.target * answers.n_rungs + answers.second[self.about]  # a number for each target and rung
 
     def weight(self, probs: FloatArray) -> FloatArray:
         """How many answers drawn from P each answer is worth, shape (n_answers,). probs : P of each answer
 
             w / (1 + (k - 1) pair) / effect        w = JudgeModel.weight, k answers about the same two texts
 
-        of sampled answers w / (1 + pair f sum of the others' f). effect is that of `effect_of_neighbours` on all
-        answers about a text.
+        and of sampled answers w / (1 + pair f (sum of f over the others)). effect : `effect_of_neighbours` of the text.
         """
         weight = self.weight_of_pairs(probs)
         if self.judge.rung_correlation:
@@ -67,16 +71,14 @@ class Evidence:
         return weight
 
     def weight_of_pairs(self, probs: FloatArray) -> FloatArray:
-        """As `weight`, but for what neighbouring rungs share."""
+        """As `weight`, without the effect of neighbouring rungs."""
         if self.sampling is None:
             return self.judge.weight(probs) / self.repeated
-        return self.judge.weight(probs, self.sampling) / self._repeated(np.sqrt(self._share(probs, self.sampling)))
-
-    def _share(self, probs: FloatArray, sampling: FloatArray) -> FloatArray:
-        return share_of_opinion(self.judge, variance(probs), sampling)
+        share = share_of_opinion(self.judge, variance(probs), self.sampling)
+        return self.judge.weight(probs, self.sampling) / self._repeated(np.sqrt(share))
 
     def _repeated(self, root: FloatArray) -> FloatArray:
-        """Of answers that share `root`, f, of their noise: `repeated`, where all f are 1."""
+        """1 + pair f (sum of f over the other answers about the pair); `repeated` where all f are 1. root : f"""
         others = np.bincount(self.pairs, root)[self.pairs] - root
         repeated: FloatArray = 1 + root * others * self.judge.pair_correlation
         return repeated
@@ -84,12 +86,14 @@ class Evidence:
     def share_by_rung(self, probs: FloatArray, weight: FloatArray) -> FloatArray | None:
         """The share f^2 of the answers about each target and rung taken together, shape (n_targets, N); None: 1.
 
-        weight : of `weight_of_pairs`. Of k answers alike, f^2 (1 + (k - 1) pair) / (1 + (k - 1) pair f^2): what they
-        share is not divided by k.
+        k answers with the same f have together f^2 (1 + (k - 1) pair) / (1 + (k - 1) pair f^2): repeating the question
+        averages the sampling noise, but not the opinion.
+
+        weight : of `weight_of_pairs`
         """
         if self.sampling is None:
             return None
-        share = self._share(probs, self.sampling)
+        share = share_of_opinion(self.judge, variance(probs), self.sampling)
         share = share * self.repeated / self._repeated(np.sqrt(share))
         info = weight * variance(probs)
         total = self.by_rung(info)
@@ -97,18 +101,18 @@ class Evidence:
 
     def by_rung(self, values: FloatArray) -> FloatArray:
         """Sums over the answers about each target and rung, shape (n_targets, N)."""
-        sums = np.bincount(self.place, values[self.about], self.shape[0] * self.shape[1]).astype(np.float64)
+        sums = np.bincount(self.rung, values[self.about], self.shape[0] * self.shape[1]).astype(np.float64)
         return sums.reshape(self.shape)
 
 
 def share_of_opinion(judge: JudgeModel, var: FloatArray, sampling: FloatArray) -> FloatArray:
-    """f^2, what of an answer's noise is the judge's settled opinion, shape of var: 1 for exact probabilities."""
+    """f^2, the share of the judge's settled opinion in an answer's noise, shape of var: 1 for exact probabilities."""
     share: FloatArray = judge.dispersion(var) / judge.dispersion(var, sampling)
     return np.minimum(share, 1.0)
 
 
 def effect_of_neighbours(judge: JudgeModel, info: FloatArray, share: FloatArray | None = None) -> FloatArray:
-    """How many times as uncertain (in variance) a text is as independent answers with this information would leave it.
+    """The variance of a text's position over the variance that independent answers with this information would leave.
 
         g' C g / g' g        g = sqrt(info), C_jk = rung_correlation^|j - k| f_j f_k, C_jj = 1
 
@@ -116,23 +120,25 @@ def effect_of_neighbours(judge: JudgeModel, info: FloatArray, share: FloatArray 
     returns : shape (n_targets,); 1 where there is no information
     """
     g = np.sqrt(info)
-    own = (g**2).sum(axis=1)
-    g = g if share is None else g * np.sqrt(share)
-    together = own.copy()
-    for lag in range(1, g.shape[1]):  # not as a matrix product, whose rounding depends on how many texts there are
-        together += 2 * judge.rung_correlation**lag * (g[:, lag:] * g[:, :-lag]).sum(axis=1)
-    effect: FloatArray = np.divide(together, own, out=np.ones_like(own), where=own > 0)
+    independent = (g**2).sum(axis=1)
+    if share is not None:
+        g = g * np.sqrt(share)
+    correlated = independent.copy()
+    for lag in range(1, g.shape[1]):  # The rounding of a matrix product would depend on the number of texts.
+        correlated += 2 * judge.rung_correlation**lag * (g[:, lag:] * g[:, :-lag]).sum(axis=1)
+    effect: FloatArray = np.divide(correlated, independent, out=np.ones_like(independent), where=independent > 0)
     return effect
 
 
 def information_of_rungs(judge: JudgeModel, info: FloatArray, asked: BoolArray) -> FloatArray:
-    """On x - r of each rung, of the questions that were asked, shape (n_targets, N), before what neighbours share.
+    """On x - r of each rung, of the questions that were asked, shape (n_targets, N), without the effect of neighbours.
 
     info, asked : shape (n_targets, n_orders, N); of each question by itself
     """
     count = np.maximum(asked.sum(axis=1), 1)
-    total: FloatArray = np.where(asked, info, 0.0).sum(axis=1) / (1 + (count - 1) * judge.pair_correlation)
-    return total
+    repeated = 1 + (count - 1) * judge.pair_correlation
+    info_of_rungs: FloatArray = np.where(asked, info, 0.0).sum(axis=1) / repeated
+    return info_of_rungs
 
 
 def decay(correlation: float, n_rungs: int) -> FloatArray:
@@ -143,11 +149,12 @@ def decay(correlation: float, n_rungs: int) -> FloatArray:
 
 
 def find_pair_correlation(answers: SoftAnswers, judge: JudgeModel, off: Residuals) -> float:
-    """Of the noise of answers about the same two texts, as those tell that were asked about more than once.
+    """The correlation of the noise of answers about the same two texts, from pairs that were asked about repeatedly.
 
-        sum of z z'  /  sum of (z^2 + z'^2) / 2        over all two answers about the same texts
+        sum of z z'  /  sum of (z^2 + z'^2) / 2        over any two answers about the same texts
 
-    What the positions hide of residuals is their own variance, which such answers share: it is added to both sums.
+    Positions are fitted to the residuals and hide their own variance in them. Such answers share it, so that it is
+    added to both sums.
     """
     towards = np.where((answers.first < answers.n_rungs) & (answers.first > answers.second), -1.0, 1.0)
     weight = judge.weight(off.probs, off.sampling)
@@ -162,21 +169,22 @@ def find_pair_correlation(answers: SoftAnswers, judge: JudgeModel, off: Residual
         squares = np.bincount(pairs, values**2)
         together += float((np.bincount(pairs, values) ** 2 - squares) @ (others > 0))
         apart += float(squares @ others)
-    if off.sampling is not None:  # of f^2 z^2 the share f^2 is the opinion's
+    if off.sampling is not None:  # Only the opinion's share, f^2, of f^2 z^2 counts.
         apart -= float(np.bincount(pairs, towards**2 * (1 - towards**2)) @ others)
     return float(np.clip(together / apart, _LEAST, _MOST))
 
 
 def find_rung_correlation(answers: SoftAnswers, judge: JudgeModel, posterior: Posterior, off: Residuals) -> float:
-    """Of the noise of answers about a text and neighbouring rungs: what residuals show, less one standard error.
+    """The correlation of the noise of answers about a text and neighbouring rungs, less one standard error.
 
-    Where a text is moved, the residuals z of its rungs move by g, the root of their information. What is orthogonal to
-    g says nothing of the position: y = P z. Over all texts that were asked about on every rung,
+    Moving a text moves the residuals z of its rungs along g, the root of their information. The part orthogonal to g,
+    y = P z, does not depend on the position. Over all texts that were asked about on every rung,
 
         ratio = sum of y_j y_j+1 / sum of y_j y_j
 
-    and the correlation is the one whose P C P have this ratio. What the errors of rungs hide of y y' is added to it. Of
-    sampled answers it is drawn towards 0, as far as no correlation moves the ratio by more than its own error.
+    and the correlation is the one for which the matrices P C P have this ratio. The errors of the rungs hide a part of
+    y y', which is added. With sampled answers the correlation is drawn towards 0 as far as the ratio hardly depends on
+    it, compared with the ratio's standard error.
     """
     n = answers.n_rungs
     evidence = Evidence(answers, judge)
@@ -190,24 +198,38 @@ def find_rung_correlation(answers: SoftAnswers, judge: JudgeModel, posterior: Po
     project = np.eye(n) - unit[:, :, None] * unit[:, None, :]
     y = np.einsum("tjk,tk->tj", project, evidence.by_rung(weight * off.residual)[whole] / g)
     errors = judge.discrimination**2 * g[:, :, None] * posterior.rung_cov[answers.target_ladder[whole]] * g[:, None, :]
-    seen = y[:, :, None] * y[:, None, :] + project @ errors @ project
-    here, beside = np.eye(n), np.eye(n, k=1) / 2 + np.eye(n, k=-1) / 2
-    squares, products = (np.einsum("tjk,jk->t", seen, each) for each in (here, beside))
+    outer = y[:, :, None] * y[:, None, :] + project @ errors @ project
+    same = np.eye(n)
+    neighbours = np.eye(n, k=1) / 2 + np.eye(n, k=-1) / 2
+    squares = np.einsum("tjk,jk->t", outer, same)
+    products = np.einsum("tjk,jk->t", outer, neighbours)
     ratio = products.sum() / squares.sum()
     spread = ((products - ratio * squares) ** 2).sum() * len(squares) / (len(squares) - 1)
-    through = [project @ each @ project for each in (here, beside)]
-    expected = [matrices.sum(axis=0) for matrices in through]
-    of_sampling = [0.0, 0.0]  # of each rung by itself, whatever the correlation
+    stderr = np.sqrt(spread) / squares.sum()
     share = evidence.share_by_rung(off.probs, weight)
     if share is not None:
-        f = np.sqrt(share[whole])
-        expected = [(matrices * f[:, :, None] * f[:, None, :]).sum(axis=0) for matrices in through]
-        of_sampling = [np.einsum("tjj,tj->", matrices, 1 - share[whole]).item() for matrices in through]
-    at_here, at_beside = ([(decay(c, n) * each).sum() for c in _GRID.tolist()] for each in expected)
-    ratios = [(b + of_sampling[1]) / (h + of_sampling[0]) for h, b in zip(at_here, at_beside, strict=True)]
-    stderr = np.sqrt(spread) / squares.sum()
-    found = float(np.interp(ratio - stderr, ratios, _GRID))
-    if share is not None:  # where sampling hides the opinions, any correlation fits the ratio
-        told = ratios[-1] - ratios[0]
-        found *= float(told**2 / (told**2 + stderr**2))
-    return found
+        share = share[whole]
+    expected_squares = _expect_sum(project @ same @ project, share)
+    expected_products = _expect_sum(project @ neighbours @ project, share)
+    ratios = [over / under for over, under in zip(expected_products, expected_squares, strict=True)]
+    correlation = float(np.interp(ratio - stderr, ratios, _GRID))
+    if share is not None:  # Where sampling hides the opinions, any correlation fits the ratio.
+        span = ratios[-1] - ratios[0]
+        correlation *= float(span**2 / (span**2 + stderr**2))
+    return correlation
+
+
+def _expect_sum(matrices: FloatArray, share: FloatArray | None) -> list[float]:
+    """The sum over texts of the elements of (matrix * C), for each correlation of `_GRID`.
+
+    matrices : shape (n_texts, N, N). share : f^2 of each text and rung; None: 1
+    """
+    n = matrices.shape[-1]
+    by_sampling = 0.0  # Sampling noise is of each rung alone, whatever the correlation.
+    opinions = matrices
+    if share is not None:
+        f = np.sqrt(share)
+        opinions = matrices * f[:, :, None] * f[:, None, :]
+        by_sampling = np.einsum("tjj,tj->", matrices, 1 - share).item()
+    total = opinions.sum(axis=0)
+    return [(decay(correlation, n) * total).sum() + by_sampling for correlation in _GRID.tolist()]

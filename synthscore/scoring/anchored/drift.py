@@ -16,19 +16,22 @@ import numpy as np
 
 from ...signature import Signature
 from ...types import FloatArray, IntArray, Score, grouped
-from .model import JudgeModel, SoftAnswers, centred_levels, margin, variance
+from .model import JudgeModel, Posterior, SoftAnswers, centred_levels, margin, variance
 from .positions import log_odds_at, solve
 from .scale import Scale, Statistic, three_way
 
 ALPHA = 0.05  # probability of an alarm where nothing has changed, over all statistics together
-RATIOS = ("sharpness", "noise", "ties")  # compared by their logarithms
-OF_TEXTS = ("texts", "score", "kept")
-_FEWEST = 2.5  # contexts, counted by weight: of fewer, nothing can be said
-_REWEIGHTED = 2
+RATIOS = ("sharpness", "noise", "ties")  # statistics that are compared by their logarithms
+OF_TEXTS = ("texts", "score", "kept")  # statistics that say something about the texts, not about the judge
+_FEWEST = 2.5  # effective number of contexts below which there is no statistic
+_REWEIGHTED = 2  # times that answers get new weights
 
 
 class StatisticChange(NamedTuple):
-    """A statistic at the fit and now. p : of no change, over all statistics together (Holm)"""
+    """A statistic at the fit and now.
+
+    p : probability of such a difference where nothing has changed, corrected for all statistics (Holm)
+    """
 
     name: str
     was: Statistic
@@ -37,20 +40,22 @@ class StatisticChange(NamedTuple):
 
     @property
     def words(self) -> str:
-        was, now, off = self.was.value, self.now.value, self.now.value - self.was.value
+        was = self.was.value
+        now = self.now.value
         if self.name.startswith("rung"):
             return f"{self.name} is seen at {now:.2f}, and was at {was:.2f}"
         if self.name in RATIOS:
             ratio = now / was if was else math.inf
-            ratio = math.sqrt(ratio) if self.name == "noise" else ratio
+            if self.name == "noise":  # The statistic is a variance, and its root says how far answers scatter.
+                return f"its answers scatter {math.sqrt(ratio):.2g} times as far as they did"
             return {
                 "sharpness": f"the judge is {ratio:.2g} times as sharp as it was, or ladders are so much longer",
-                "noise": f"its answers scatter {ratio:.2g} times as far as they did",
                 "ties": f"it says Similar {ratio:.2g} times as often as it did",
             }[self.name]
+        direction = "higher" if now > was else "lower"
         return {
             "bias": f"its position bias is {now:+.2f} nats, and was {was:+.2f}",
-            "texts": f"texts stand {abs(off):.2f} rungs {'higher' if off > 0 else 'lower'} than they did",
+            "texts": f"texts stand {abs(now - was):.2f} rungs {direction} than they did",
             "score": f"the mean score is {now:.2f}, and was {was:.2f}",
             "kept": f"{100 * now:.0f} % of the texts reach the threshold, and {100 * was:.0f} % did",
         }[self.name]
@@ -60,8 +65,9 @@ class StatisticChange(NamedTuple):
 class Drift:
     """What has changed since a scale was fitted, or a certificate made.
 
-    origin : which of them, in words. remedy : what to do about a change of the judge
-    changes : one for each statistic that could be compared. lacking : those of the fit that the run does not tell
+    origin : the scale or the certificate, in words. remedy : what to do about a change of the judge
+    changes : one for each statistic that could be compared
+    lacking : the statistics of the fit that this run does not have
     """
 
     origin: str
@@ -80,7 +86,9 @@ class Drift:
         if not self.changes:
             return "unknown"
         names = {change.name for change in self.changed}
-        return "judge" if names.difference(OF_TEXTS) else "texts" if names else "none"
+        if names.difference(OF_TEXTS):
+            return "judge"
+        return "texts" if names else "none"
 
     @property
     def holds(self) -> bool:
@@ -95,54 +103,58 @@ class Drift:
     def words(self) -> str:
         """The verdict in a sentence or two."""
         if self.verdict == "unknown":
-            return f"drift from {self.origin} is not known: " + (
-                f"of {', '.join(self.lacking)} this run says nothing. It needs verdicts (score --verdicts) on texts of "
-                "3 contexts at least, asked about in full"
-                if self.lacking
-                else f"it does not hold what was seen when it was made. To have this check, {self.remedy}"
-            )
-        without = f" (not compared: {', '.join(self.lacking)})" if self.lacking else ""
-        compared = f"{len(self.changes)} statistics of {self.n_contexts} contexts{without}"
+            why = f"it does not hold what was seen when it was made. To have this check, {self.remedy}"
+            if self.lacking:
+                why = (
+                    f"of {', '.join(self.lacking)} this run says nothing. It needs verdicts (score --verdicts) on "
+                    "texts of 3 contexts at least, asked about in full"
+                )
+            return f"drift from {self.origin} is not known: {why}"
+        compared = f"{len(self.changes)} statistics of {self.n_contexts} contexts"
+        if self.lacking:
+            compared += f" (not compared: {', '.join(self.lacking)})"
         if self.verdict == "none":
             return f"no drift from {self.origin}: {compared}"
-        seen = "; ".join(change.words for change in sorted(self.changed, key=lambda change: change.p))
+        differences = "; ".join(change.words for change in sorted(self.changed, key=lambda change: change.p))
         if self.verdict == "judge":
-            return f"drift from {self.origin}: {seen}. Of {compared}. Its numbers are of another judge: {self.remedy}"
+            remedy = f"Its numbers are of another judge: {self.remedy}"
+            return f"drift from {self.origin}: {differences}. Of {compared}. {remedy}"
         end = "the judge answers as it did"
         if self._promised:
             end = f"what was promised was promised of texts drawn like those: {self.remedy}"
-        return f"the texts are not like those of {self.origin}: {seen}. Of {compared}; {end}"
+        return f"the texts are not like those of {self.origin}: {differences}. Of {compared}; {end}"
 
 
 @dataclass(slots=True, eq=False)
 class Watch:
-    """What a run says of the statistics of a fit, added up a batch of scores at a time.
+    """The statistics of a run, added up a batch of scores at a time, to be compared with those of a fit.
 
-    signature : of the fit; scores of its task and attribute count. judge : of the fit; None: only scores are looked at
-    keep_from : of a certificate. seen : at the fit
+    signature : of the fit; only scores of its task and attribute count
+    judge : of the fit; None: only scores are looked at, not their verdicts
+    statistics : at the fit. keep_from : of a certificate
     """
 
     origin: str
     remedy: str
     signature: Signature
     judge: JudgeModel | None
-    seen: Mapping[str, Statistic] = field(default_factory=dict)
+    statistics: Mapping[str, Statistic] = field(default_factory=dict)
     keep_from: float | None = None
     _sums: dict[str, dict[str, FloatArray]] = field(default_factory=dict)  # statistic, context -> above, below
 
     @classmethod
     def scale(cls, scale: Scale) -> Watch:
-        """Of what is placed on a scale that is kept."""
+        """For a run that is placed on this scale."""
         return cls(
             origin=f"the scale {scale.task}/{scale.attribute} of {scale.n_rungs} rungs",
             remedy="fit the scale anew (--save-scale)",
             signature=scale.signature,
             judge=scale.judge if scale.judge.rungs_rise else None,
-            seen=scale.seen,
+            statistics=scale.statistics,
         )
 
     def add(self, scored: Iterable[tuple[Score, Signature]]) -> None:
-        """Scores of other tasks, attributes and lengths of ladder are left alone."""
+        """Scores of other tasks, attributes and lengths of ladder are left out."""
         by_signature = grouped((signature, score) for score, signature in scored)
         by_protocol: dict[str, list[Score]] = {}
         for signature, scores in by_signature.items():
@@ -154,58 +166,32 @@ class Watch:
                 if self.keep_from is not None and score.value is not None:
                     self._count("score", score.context_id, score.value, 1)
                     self._count("kept", score.context_id, score.value >= self.keep_from, 1)
-            # Answers that were chosen by those before are others: in rounds, 19 % of the alarms were false.
-            judged = [s for s in scores if s.verdicts and "questions" not in s.details and n_rungs(s) == n]
+            # Adaptive questions depend on the answers before: with them, 19 % of the alarms were false.
+            judged = [s for s in scores if s.verdicts and "questions" not in s.details and count_rungs(s) == n]
             if judged:
-                self.observe(*answers_of(judged, n, protocol))
+                self.observe(*read_answers(judged, n, protocol))
 
     def observe(self, answers: SoftAnswers, contexts: Sequence[str]) -> Watch:
-        """contexts : of each ladder, its id. Answers about rungs alone are left out: known ladders have none."""
+        """Add what these answers about texts say of each statistic. Answers about two rungs are left out, because runs
+        on a kept scale have none.
+
+        contexts : of each ladder, its id
+        """
         if (judge := self.judge) is None:
             return self
         n = answers.n_rungs
-        size = answers.n_ladders
         answers = answers.take(answers.first >= n)
         uneven = judge.rung_sd[2]
-        level = centred_levels(n)
         wide = replace(judge, context_sd=0.0, target_sd=2 * judge.text_sd, rung_sd=(0.01, 1.0, uneven))
         posterior, differences = solve(answers, wide)
         for _ in range(_REWEIGHTED):
             posterior, differences = solve(answers, wide, posterior)
-        expected = wide.probs(log_odds_at(answers, wide, posterior))
-        var = variance(expected)
-        weight = wide.weight(expected, answers.sampling)
-        residual = answers.margin - margin(expected)
-
-        def over(values: FloatArray, at: IntArray = answers.ladder) -> FloatArray:
-            return np.bincount(at, values, size).astype(np.float64)
-
-        # What the priors still draw towards themselves of a value is left out of what it is divided by.
-        long = level @ level
-        slope = posterior.rungs @ level / long
-        told = 1 - np.einsum("n,cnm,m->c", level, posterior.rung_cov, level) / (long**2 + uneven**2 * long)
-        found = {"sharpness": (slope - 1 + told, told)}
-        if len(set(answers.sign.tolist())) > 1:
-            info = over(weight * var)
-            lean = over(weight * answers.sign * residual)
-            found["bias"] = lean + judge.position_bias * info, info
-            residual = residual - lean.sum() / info.sum() * answers.sign * var
-        hidden = (var * judge.discrimination) ** 2 * differences
-        found["noise"] = over(residual**2), over(var / weight - hidden)
-        if np.isfinite(judge.log_tie):
-            found["ties"] = over(answers.probs[:, 2]), over(expected[:, 2])
-        told = 1 - (posterior.sd / wide.target_sd) ** 2
-        middle = (n + 1) / 2
-        off = over(posterior.mean - judge.target_mean + (judge.target_mean - middle) * told, answers.target_ladder)
-        below = over(told, answers.target_ladder) * slope  # in rungs of the ladder as it is seen
-        found["texts"] = off + middle * below, below
-        if n > 2:
-            flat = np.eye(n) - 1 / n - np.outer(level, level) / long  # off the line through the rungs
-            told = 1 - np.einsum("kn,cnm,km->ck", flat, posterior.rung_cov, flat) / (uneven**2 * np.diag(flat))
-            off = posterior.rungs @ flat
-            found |= {f"rung {k + 1}": (off[:, k] + told[:, k] * (k + 1), told[:, k]) for k in range(n)}
+        ratios = {
+            **_position_ratios(answers, wide, posterior),
+            **_answer_ratios(answers, wide, posterior, differences),
+        }
         for ladder in np.unique(answers.ladder).tolist():
-            for name, (above, below) in found.items():
+            for name, (above, below) in ratios.items():
                 self._count(name, contexts[ladder], above[ladder], below[ladder])
         return self
 
@@ -214,8 +200,8 @@ class Watch:
         sums[context] = sums.get(context, 0.0) + np.array([above, below], dtype=np.float64)
 
     def now(self) -> dict[str, Statistic]:
-        """The statistics of what was added; those of which too few contexts tell are missing."""
-        found = {}
+        """The statistics of what was added; those that rest on too few contexts are missing."""
+        statistics = {}
         for name, sums in self._sums.items():
             above, below = np.array(list(sums.values())).T
             above = above[below > 0]
@@ -226,27 +212,94 @@ class Watch:
             value = float(above.sum() / below.sum())
             off = above - value * below
             stderr = math.sqrt(off @ off * n / (n - 1)) / float(below.sum())
-            found[name] = Statistic(value, stderr, float(n))
-        return found
+            statistics[name] = Statistic(value, stderr, float(n))
+        return statistics
 
     def drift(self) -> Drift:
+        """The statistics of what was added, compared with those at the fit."""
         now = self.now()
-        p = {name: _p(name, was, now[name]) for name, was in self.seen.items() if name in now}
+        compared = [name for name in self.statistics if name in now]
+        p = {name: _p_value(name, self.statistics[name], now[name]) for name in compared}
         least = 0.0
         adjusted = {}
-        for rank, (name, value) in enumerate(sorted(p.items(), key=lambda item: item[1])):
-            least = adjusted[name] = max(least, min(1.0, value * (len(p) - rank)))
+        for rank, name in enumerate(sorted(p, key=lambda name: p[name])):
+            least = max(least, min(1.0, p[name] * (len(p) - rank)))
+            adjusted[name] = least
+        changes = [StatisticChange(name, self.statistics[name], now[name], adjusted[name]) for name in compared]
+        contexts = {context for sums in self._sums.values() for context in sums}
         return Drift(
             origin=self.origin,
             remedy=self.remedy,
-            changes=tuple(StatisticChange(name, self.seen[name], now[name], adjusted[name]) for name in p),
-            lacking=tuple(name for name in self.seen if name not in now),
-            n_contexts=len({context for sums in self._sums.values() for context in sums}),
+            changes=tuple(changes),
+            lacking=tuple(name for name in self.statistics if name not in now),
+            n_contexts=len(contexts),
         )
 
 
-def _p(name: str, was: Statistic, now: Statistic) -> float:
-    """Of no difference, two-sided: Welch's, where contexts differ now by no less than they did at the fit."""
+Ratios = dict[str, tuple[FloatArray, FloatArray]]
+"""Name of a statistic -> what is summed over contexts above and below its line, both of shape (n_ladders,)."""
+
+
+def _position_ratios(answers: SoftAnswers, wide: JudgeModel, posterior: Posterior) -> Ratios:
+    """Of the statistics that positions show: sharpness, texts, and the rungs.
+
+    The priors draw every position towards what they expect; `known` is the part of the difference that remains, and it
+    is what the difference is divided by.
+    """
+    n = wide.n_rungs
+    uneven = wide.rung_sd[2]
+    level = centred_levels(n)
+    length = level @ level
+    slope = posterior.rungs @ level / length
+    known = 1 - np.einsum("n,cnm,m->c", level, posterior.rung_cov, level) / (length**2 + uneven**2 * length)
+    ratios = {"sharpness": (slope - 1 + known, known)}
+    known_texts = 1 - (posterior.sd / wide.target_sd) ** 2
+    middle = (n + 1) / 2
+    off = posterior.mean - wide.target_mean + (wide.target_mean - middle) * known_texts
+    above = _sum_by(answers.target_ladder, off, answers.n_ladders)
+    below = _sum_by(answers.target_ladder, known_texts, answers.n_ladders) * slope  # The judge's rungs are slope long.
+    ratios["texts"] = above + middle * below, below
+    if n > 2:
+        flat = np.eye(n) - 1 / n - np.outer(level, level) / length  # projects off the line through the rungs
+        known = 1 - np.einsum("kn,cnm,km->ck", flat, posterior.rung_cov, flat) / (uneven**2 * np.diag(flat))
+        off = posterior.rungs @ flat
+        for k in range(n):
+            position = off[:, k] + known[:, k] * (k + 1)
+            ratios[f"rung {k + 1}"] = position, known[:, k]
+    return ratios
+
+
+def _answer_ratios(answers: SoftAnswers, wide: JudgeModel, posterior: Posterior, differences: FloatArray) -> Ratios:
+    """Of the statistics that answers show beside positions: bias, noise and ties.
+
+    differences : as `solve` returns them
+    """
+    n_ladders = answers.n_ladders
+    expected = wide.probs(log_odds_at(answers, wide, posterior))
+    var = variance(expected)
+    weight = wide.weight(expected, answers.sampling)
+    residual = answers.margin - margin(expected)
+    ratios = {}
+    if len(set(answers.sign.tolist())) > 1:
+        info = _sum_by(answers.ladder, weight * var, n_ladders)
+        lean = _sum_by(answers.ladder, weight * answers.sign * residual, n_ladders)
+        ratios["bias"] = lean + wide.position_bias * info, info
+        residual = residual - lean.sum() / info.sum() * answers.sign * var
+    hidden = (var * wide.discrimination) ** 2 * differences
+    above = _sum_by(answers.ladder, residual**2, n_ladders)
+    ratios["noise"] = above, _sum_by(answers.ladder, var / weight - hidden, n_ladders)
+    if np.isfinite(wide.log_tie):
+        above = _sum_by(answers.ladder, answers.probs[:, 2], n_ladders)
+        ratios["ties"] = above, _sum_by(answers.ladder, expected[:, 2], n_ladders)
+    return ratios
+
+
+def _sum_by(group: IntArray, values: FloatArray, n_groups: int) -> FloatArray:
+    return np.bincount(group, values, n_groups).astype(np.float64)
+
+
+def _p_value(name: str, was: Statistic, now: Statistic) -> float:
+    """Two-sided, by Welch's test; contexts are taken to differ now by no less than they did at the fit."""
     from scipy.special import stdtr
 
     off = now.value - was.value
@@ -254,21 +307,22 @@ def _p(name: str, was: Statistic, now: Statistic) -> float:
     if name in RATIOS and min(was.value, now.value) > 0:
         off = math.log(now.value / was.value)
         squares = squares / np.array([was.value, now.value]) ** 2
-    squares[1] = max(squares[1], squares[0] * was.n / now.n)  # few contexts may be alike by chance
+    squares[1] = max(squares[1], squares[0] * was.n / now.n)  # A few contexts may be similar by chance.
     if not squares.sum():
         return float(off == 0)
     freedom = squares.sum() ** 2 / (squares**2 / (np.array([was.n, now.n]) - 1)).sum()
     return float(2 * stdtr(freedom, -abs(off) / math.sqrt(squares.sum())))
 
 
-def n_rungs(score: Score) -> int:
-    """Of the text's ladder: as the score says, or that of its highest verdict."""
+def count_rungs(score: Score) -> int:
+    """The rungs of the text's ladder: as the score says, or the level of its highest verdict."""
     return int(score.details.get("n_rungs") or max((verdict.level for verdict in score.verdicts), default=0))
 
 
-def answers_of(scores: Sequence[Score], n_rungs: int, protocol: str) -> tuple[SoftAnswers, list[str]]:
-    """The answers about texts that their verdicts are, and the contexts that their ladders are of."""
-    contexts = {name: index for index, name in enumerate(dict.fromkeys(score.context_id for score in scores))}
+def read_answers(scores: Sequence[Score], n_rungs: int, protocol: str) -> tuple[SoftAnswers, list[str]]:
+    """The verdicts of scores as answers, and the context of each ladder."""
+    names = dict.fromkeys(score.context_id for score in scores)
+    contexts = {name: index for index, name in enumerate(names)}
     target_ladder = np.array([contexts[score.context_id] for score in scores], dtype=np.int64)
     table = verdict_table(scores)
     target, level = table[:, :2].astype(np.int64).T
@@ -287,8 +341,8 @@ def answers_of(scores: Sequence[Score], n_rungs: int, protocol: str) -> tuple[So
 
 
 def verdict_table(scores: Iterable[Score]) -> FloatArray:
-    """Which score, level, whether swapped, better, worse, similar, number of samples (inf: exact), of each verdict;
-    shape (n_verdicts, 7)."""
+    """One row a verdict: index of the score, level, swapped, better, worse, similar, number of samples (inf: exact
+    probabilities); shape (n_verdicts, 7)."""
     rows = [
         (k, v.level, v.swapped, v.better, v.worse, v.similar, v.n_samples or math.inf)
         for k, score in enumerate(scores)

@@ -1,4 +1,4 @@
-"""Answers -> what the judge is like, pooled over all ladders: expectation and maximisation in turn.
+"""Answers -> what the judge is like, pooled over all ladders, by rounds of expectation and maximisation.
 
 The positions and their errors come from positions.py (expectation); given them, the judge's parameters are those that
 make the answers most probable, and the variances those that the positions show (maximisation, parameters.py).
@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...types import FloatArray
-from .bias import bias_between_texts
+from .bias import find_bias_sd
 from .model import JudgeModel, Posterior, SoftAnswers
 from .parameters import (
     FEW_LADDERS,
@@ -29,12 +29,12 @@ from .parameters import (
 from .positions import positions, settle
 from .rising import sees_rise
 from .sample import choose_answers
-from .sharpness import Lengths, share, sharpness
+from .sharpness import Lengths, find_deviations, find_sharpness
 
 _ROUNDS = 300
 _TOLERANCE = 1e-4
-_LEAST_STRETCH = 0.05  # below: the judge sees the rungs upside down
-_LEAST_NATS = 0.2  # between the worst and the best rung, or it sees them as one
+_LEAST_STRETCH = 0.05  # A judge below this sees the rungs upside down.
+_LEAST_NATS = 0.2  # A judge for whom the worst and the best rung are closer than this sees no difference between them.
 _FITTED = (
     "discrimination", "position_bias", "log_tie", "noise", "spread", "pair_correlation", "rung_correlation",
     "target_mean", "target_sd",
@@ -55,47 +55,51 @@ def fit(answers: SoftAnswers) -> tuple[JudgeModel, Posterior]:
 
 
 def fit_judge(answers: SoftAnswers) -> JudgeModel:
-    """The judge's parameters by all of these answers.
+    """The judge's parameters, fitted to all of these answers in three passes.
 
-    First as if each answer had noise of its own: where ladders are not yet where their answers put them, residuals look
-    as if answers shared it. Then with what they share. Last, what ladders differ by in length is shared between them
-    and the judge's sharpness (sharpness.py), and the other parameters are fitted again.
+    1. As if the noise of answers were independent: while ladders are not yet where their answers put them, residuals
+       look correlated even where they are not.
+    2. With the correlations of the noise.
+    3. With the differences in length between ladders divided between the ladders and the judge's sharpness
+       (sharpness.py).
     """
     judge = first_guess(answers)
     if not sees_rise(answers):
         return replace(judge, rungs_rise=False)
-    judge, posterior = _iterate(answers, judge, None, None, independent=True)
+    judge, posterior = _iterate(answers, judge, independent=True)
     if judge.rungs_rise:
-        judge, posterior = _iterate(answers, judge, posterior, None)
+        judge, posterior = _iterate(answers, judge, posterior)
     if not judge.rungs_rise:
         return judge
-    at_first = judge.converged
-    judge, told = _share_length(answers, judge, posterior)
-    judge, posterior = _iterate(answers, judge, posterior, told)
+    converged_without_sharpness = judge.converged
+    judge, sharpness = _divide_length(answers, judge, posterior)
+    judge, posterior = _iterate(answers, judge, posterior, sharpness=sharpness)
     if not judge.rungs_rise:
         return judge
-    bias_sd = bias_between_texts(answers, judge, posterior)
-    return replace(give_texts_their_part(judge), bias_sd=bias_sd, converged=judge.converged and at_first)
+    bias_sd = find_bias_sd(answers, judge, posterior)
+    converged = judge.converged and converged_without_sharpness
+    return replace(give_texts_their_part(judge), bias_sd=bias_sd, converged=converged)
 
 
 def _iterate(
     answers: SoftAnswers,
     judge: JudgeModel,
-    start: Posterior | None,
-    told: FloatArray | None,
+    start: Posterior | None = None,
     *,
+    sharpness: FloatArray | None = None,
     independent: bool = False,
 ) -> tuple[JudgeModel, Posterior]:
-    """Rounds of expectation and maximisation, until no parameter changes; and the positions of the last one.
+    """Rounds of expectation and maximisation until no parameter changes. Returns the judge and the last positions.
 
-    told : sharpness of the judge on each context, with which the stretch of ladders is known; None: all of their length
-        is stretch
-    independent : the correlations of answers stay as they are
+    start : positions to begin from; None: the prior's
+    sharpness : of the judge on each context, shape (n_ladders,); the stretch of ladders is then not fitted again. None:
+        the judge is equally sharp everywhere, and ladders differ in length because they are stretched
+    independent : the correlations of the noise are not fitted, and stay as they are
     """
     posterior = start
     for _ in range(_ROUNDS):
         before = judge
-        prior = judge.prior(answers.n_ladders, told)
+        prior = judge.prior(answers.n_ladders, sharpness)
         posterior, differences = settle(answers, judge, posterior, prior)
         judge = fit_answering(judge, answers, posterior, differences)
         residuals = find_residuals(judge, answers, posterior, differences)
@@ -103,11 +107,12 @@ def _iterate(
         if not independent:
             judge = fit_correlations(judge, answers, posterior, residuals)
         stretch = median_stretch(posterior)
-        if stretch < _LEAST_STRETCH or judge.discrimination * stretch * (judge.n_rungs - 1) < _LEAST_NATS:
+        ladder_nats = judge.discrimination * stretch * (judge.n_rungs - 1)
+        if stretch < _LEAST_STRETCH or ladder_nats < _LEAST_NATS:
             return replace(judge, rungs_rise=False, converged=False), posterior
         judge, posterior = put_on_scale(judge, posterior)
         judge = fit_spreads(judge, posterior, answers.target_ladder)
-        if told is not None:
+        if sharpness is not None:
             shift, _, uneven = judge.rung_sd
             judge = replace(judge, rung_sd=(shift, before.rung_sd[1], uneven))
         if _change(before, judge) < _TOLERANCE and posterior.settled.all():
@@ -116,23 +121,29 @@ def _iterate(
     return replace(judge, converged=False), posterior
 
 
-def _share_length(answers: SoftAnswers, judge: JudgeModel, posterior: Posterior) -> tuple[JudgeModel, FloatArray]:
-    """What ladders were given as length, shared between them and the judge's sharpness; and that of each context."""
-    lengths = Lengths.of(answers, posterior, judge)
-    shared = share(lengths, RUNG_SD[1], FEW_LADDERS)
+def _divide_length(answers: SoftAnswers, judge: JudgeModel, posterior: Posterior) -> tuple[JudgeModel, FloatArray]:
+    """Divide the ladders' differences in length between their stretch and the judge's sharpness.
+
+    returns : the judge with both standard deviations, and its sharpness on each context, shape (n_ladders,)
+    """
+    lengths = Lengths.measure(answers, posterior, judge)
+    deviations = find_deviations(lengths, prior=RUNG_SD[1], n_prior=FEW_LADDERS)
     shift, _, uneven = judge.rung_sd
     judge = replace(
         judge,
-        rung_sd=(shift, shared.stretch, uneven),
-        sharpness_sd=shared.sharpness,
-        spread_sd=shared.spread,
-        sharpness_told=shared.told,
+        rung_sd=(shift, deviations.stretch, uneven),
+        sharpness_sd=deviations.sharpness,
+        spread_sd=deviations.spread,
+        sharpness_told=deviations.told_apart,
     )
-    return judge, sharpness(lengths, judge)[0]
+    sharpness, _ = find_sharpness(lengths, judge)
+    return judge, sharpness
 
 
 def _change(before: JudgeModel, after: JudgeModel) -> float:
-    """Largest change, relative where a value has a unit of its own."""
-    pairs = [(getattr(before, name), getattr(after, name)) for name in _FITTED]
-    pairs += zip(before.rung_sd, after.rung_sd, strict=True)
-    return float(max(abs(b - a) / max(1.0, abs(a)) for a, b in pairs if np.isfinite(a)))
+    """The largest change of a parameter; relative for those above 1."""
+    old = np.array([*(getattr(before, name) for name in _FITTED), *before.rung_sd])
+    new = np.array([*(getattr(after, name) for name in _FITTED), *after.rung_sd])
+    finite = np.isfinite(old)  # log_tie is -inf where the protocol has no Similar
+    change = np.abs(new[finite] - old[finite]) / np.maximum(1.0, np.abs(old[finite]))
+    return float(change.max())

@@ -16,9 +16,9 @@ from ...types import Ladder, Score
 from ..ladder import LadderPlan, OnLadder, Scoring
 from ..method import Limits
 from .adaptive import Stop
-from .questions import LengthGroup, ask_adaptively, grouped
+from .questions import LengthGroup, ask_adaptively, group_by_length
 from .scale import Scale, Scales
-from .scores import LEVEL, UNSETTLED, fitted, placed
+from .scores import LEVEL, UNSETTLED, fit_scale, place_targets
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Anchored(Scoring):
 
     @property
     def scales(self) -> tuple[Scale, ...]:
-        """Those given."""
+        """The scales that were given."""
         return self.scale if isinstance(self.scale, tuple) else ()
 
     @property
@@ -102,14 +102,14 @@ class Anchored(Scoring):
         """With the scales of this task and attribute. raises : InputError where none of those given is"""
         if self.scale is None:
             return self
-        own = tuple(s for s in self.scales if (s.task, s.attribute) == (task, attribute))
-        if not own:
+        scales = tuple(s for s in self.scales if (s.task, s.attribute) == (task, attribute))
+        if not scales:
             names = ", ".join(sorted({f"{s.task}/{s.attribute}" for s in self.scales})) or "none at all"
             raise InputError(
                 f"there is no scale of {task}/{attribute} among those given, expected one. They are of: "
                 f"{names}. Fit one with --save-scale"
             )
-        return replace(self, scale=own)
+        return replace(self, scale=scales)
 
     def refuse(self, ladder: Ladder) -> str:
         """Why the ladder cannot be used with the scale given; "" where it can."""
@@ -128,25 +128,35 @@ class Anchored(Scoring):
 
     def name_with(self, scales: Sequence[Scale]) -> str:
         """What a signature says of it. scales : that the scores are on, where none were given"""
-        stop = "" if self.stop is None else f",adaptive={self.stop!r}".replace(" ", "")
+        name = "anchored"
+        if self.stop is not None:
+            name += f",adaptive={self.stop!r}".replace(" ", "")
         hashes = sorted(scale.hash[:12] for scale in self.scales or scales)
-        return ",scale=".join([f"anchored{stop}", *hashes])
+        return ",scale=".join([name, *hashes])
 
     def prepare(
         self, texts: Mapping[int, OnLadder], pairs: list[Pair], attribute: str, asking: Asking
     ) -> list[LengthGroup]:
         """The texts by length of ladder; the pairs among rungs are added to those of texts and rungs."""
-        return grouped(texts, pairs, attribute, self.known, asking.n_orders == 2)
+        return group_by_length(
+            texts=texts,
+            pairs=pairs,
+            attribute=attribute,
+            scales=self.known,
+            both_orders=asking.n_orders == 2,
+        )
 
     def score(self, plan: LadderPlan, progress: Progress | None) -> tuple[dict[int, Score], Scales]:
         parts = dict(plan.signature.parts)
         task = parts["task"]
         attribute = parts["attribute"]
-        texts, inquiry = plan.on_ladders, plan.inquiry
+        texts = plan.on_ladders
+        inquiry = plan.inquiry
         groups: Sequence[LengthGroup] = plan.prepared
         known = self.known
-        for group in groups if known else ():
-            known[group.n_rungs].check(inquiry.signature.with_(task=task, attribute=attribute))
+        if known:
+            for group in groups:
+                known[group.n_rungs].check(inquiry.signature.with_(task=task, attribute=attribute))
         met: Mapping[int, bool] = {}
         if self.stop is None:
             inquiry.ask_all(progress)
@@ -157,33 +167,36 @@ class Anchored(Scoring):
         scales = []
         for group in groups:
             if not known:
-                scale, posterior = fitted(group.answers(verdicts), group.ladders, task, attribute, verdicts.signature)
+                scale, posterior = fit_scale(
+                    group.answers(verdicts), group.ladders, task, attribute, verdicts.signature
+                )
                 settled = posterior.settled[group.ladder_of]
             elif (scale := known[group.n_rungs]).judge.rungs_rise:
-                scale, posterior = placed(group.answers(verdicts), group.ladders, scale)
-                settled = posterior.settled  # each target has a ladder of its own
+                scale, posterior = place_targets(group.answers(verdicts), group.ladders, scale)
+                settled = posterior.settled  # Scale.place gives each target a ladder for itself.
             scales.append(scale)
             if scale.useless:
                 rows |= {index: texts[index].unscored(scale.useless) for index in group.members}
                 continue
             low, high = posterior.interval(LEVEL)
-            numbers = np.stack([posterior.mean, posterior.sd, low, high, posterior.extrapolated()], axis=1).tolist()
-            for index, values, still in zip(group.members, numbers, settled.tolist(), strict=True):
-                note = "" if still else UNSETTLED
-                rows[index] = _position(texts[index], verdicts, values, met.get(index), note)
+            columns = [posterior.mean, posterior.sd, low, high, posterior.extrapolated()]
+            numbers = np.stack(columns, axis=1).tolist()
+            for index, values, rests in zip(group.members, numbers, settled.tolist(), strict=True):
+                note = "" if rests else UNSETTLED
+                rows[index] = _score_text(texts[index], verdicts, values, met.get(index), note)
         return rows, Scales(scales)
 
 
-def _position(text: OnLadder, verdicts: Verdicts, values: Sequence[float], met: bool | None, note: str) -> Score:
-    """values : mean, sd, low, high, extrapolated. met : the stop rule, if there is one"""
+def _score_text(text: OnLadder, verdicts: Verdicts, values: Sequence[float], met: bool | None, note: str) -> Score:
+    """values : mean, sd, low, high, extrapolated. met : whether the stop rule was met; None: there is none"""
     pairs = list(text.pairs)
     questions: dict[str, float] = {}
     if met is not None:
-        were = verdicts.asked[:, pairs]
+        asked = verdicts.asked[:, pairs]
         n_sides = len(verdicts.answers) // max(verdicts.asked.size, 1)
-        questions = {"questions": int(were.sum()) * n_sides, "questions_full": were.size * n_sides, "met": float(met)}
-    found = text.verdicts(verdicts)
-    known = {verdict.level for verdict in found}
+        questions = {"questions": int(asked.sum()) * n_sides, "questions_full": asked.size * n_sides, "met": float(met)}
+    given = text.verdicts(verdicts)
+    known = {verdict.level for verdict in given}
     missing = text.missing(verdicts, known)
     if not known:
         return text.unscored(missing[0], questions)
@@ -207,5 +220,5 @@ def _position(text: OnLadder, verdicts: Verdicts, values: Sequence[float], met: 
             "label_mass": float(np.fmin.reduce(mass[:, pairs], axis=None)),
             **questions,
         },
-        verdicts=found,
+        verdicts=given,
     )

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from ...errors import InputError
 from ...types import BoolArray, FloatArray, IntArray
 
-_BY_ANSWER = ("ladder", "first", "second", "sign", "probs", "n_samples")
-_MOST = 1e12  # no number of a judge comes near
+_COLUMNS = ("ladder", "first", "second", "sign", "probs", "n_samples")
+_LARGEST = 1e12  # No number of a real judge comes near this.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,13 +47,13 @@ class SoftAnswers:
     n_samples: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        wrong = np.flatnonzero(~(np.abs(self.probs.sum(axis=1) - 1) < 1e-6) | (self.probs < 0).any(axis=1))
-        if len(wrong):
-            raise InputError(
-                f"answer {wrong[0]} has probabilities {self.probs[wrong[0]].tolist()}, expected three that sum to 1"
-            )
-        if self.n_samples is not None and not (few := self.n_samples >= 1).all():
-            row = int(np.argmin(few))
+        off = np.abs(self.probs.sum(axis=1) - 1)
+        wrong = ~(off < 1e-6) | (self.probs < 0).any(axis=1)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise InputError(f"answer {row} has probabilities {self.probs[row].tolist()}, expected three that sum to 1")
+        if self.n_samples is not None and not (enough := self.n_samples >= 1).all():
+            row = int(np.argmin(enough))
             raise InputError(
                 f"answer {row} is of {self.n_samples[row]:g} samples, expected 1 or more, inf for exact probabilities",
                 value=float(self.n_samples[row]),
@@ -74,13 +74,15 @@ class SoftAnswers:
     @property
     def sampling(self) -> FloatArray | None:
         """1 / n_samples, shape (n_answers,): 0 for exact probabilities. None: all are exact"""
-        exact = self.n_samples is None or np.isinf(self.n_samples).all()
-        return None if self.n_samples is None or exact else 1 / self.n_samples
+        if self.n_samples is None or np.isinf(self.n_samples).all():
+            return None
+        return 1 / self.n_samples
 
     def take(self, rows: npt.NDArray[Any]) -> SoftAnswers:
         """Some of the answers, over the same ladders and targets."""
-        columns = {name: getattr(self, name) for name in _BY_ANSWER}
-        return replace(self, **{name: values[rows] for name, values in columns.items() if values is not None})
+        columns = {name: getattr(self, name) for name in _COLUMNS}
+        chosen = {name: values[rows] for name, values in columns.items() if values is not None}
+        return replace(self, **chosen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +104,14 @@ class JudgeModel:
     n_answers, n_ladders, n_targets : that it was fitted on
     bias_known : False where the questions could not tell the bias, which then counts as 0
     converged : whether the last round changed no parameter by more than 1e-4, and all positions came to rest
-    context_sd : by how much the texts of a context, all of them, are better or worse than those of others, in rungs
-    sharpness_sd : by how much the log of the discrimination differs between contexts
-    spread_sd : by how much the log of target_sd differs between contexts
-    sharpness_told : how far texts have told sharp contexts from long ladders: 0, not at all (half each), to 1
-    bias_sd : by how much the position bias differs between texts, nats; told by rungs, of ladders of three or more
-    rungs_rise : False where the judge sees the median ladder upside down, or its rungs as alike as by chance: positions
-        by such a judge mean nothing, and fitting stopped there
+    context_sd : standard deviation between contexts of the mean quality of their texts, in rungs
+    sharpness_sd : standard deviation between contexts of the log of the discrimination
+    spread_sd : standard deviation between contexts of the log of target_sd
+    sharpness_told : how far the texts could tell sharp contexts from long ladders: from 0, not at all (each is given
+        half of the difference), to 1
+    bias_sd : standard deviation between texts of the position bias, nats; measured on ladders of three or more rungs
+    rungs_rise : False where the judge sees the median ladder upside down, or sees no more difference between its rungs
+        than chance would make: positions by such a judge mean nothing, and fitting stopped there
     """
 
     n_rungs: int
@@ -136,12 +139,12 @@ class JudgeModel:
 
     @property
     def text_sd(self) -> float:
-        """Of a text of which nothing is known, its context's other texts included."""
+        """Standard deviation of a text's position where nothing is known of its context."""
         return math.hypot(self.target_sd, self.context_sd)
 
     @property
-    def alike(self) -> JudgeModel:
-        """A judge that is as sharp on all contexts; what contexts differ by is in the stretch of their ladders."""
+    def equally_sharp(self) -> JudgeModel:
+        """The judge as if it were equally sharp on all contexts: their differences count as stretch of the ladders."""
         shift, stretch, uneven = self.rung_sd
         return replace(self, rung_sd=(shift, math.hypot(stretch, self.sharpness_sd), uneven), sharpness_sd=0.0)
 
@@ -159,8 +162,8 @@ class JudgeModel:
 
             1/n + (1 - 1/n) m        m = noise + spread V, which is all of it for exact probabilities
 
-        By the law of total variance: the judge's settled opinion, which all n samples share, has the variance m V, and
-        what is left of V is divided by n.
+        By the law of total variance: the judge's settled opinion, which all n samples share, has the variance m V; the
+        rest of V is divided by n.
         var : V. sampling : 1/n, shape of var; None: 0
         """
         settled: FloatArray = self.noise + self.spread * var
@@ -170,18 +173,23 @@ class JudgeModel:
         """How many answers drawn from P an answer is worth, 1 / `dispersion`; shape of all but the last axis."""
         return 1 / self.dispersion(variance(probs), sampling)
 
-    def of_samples(self, n_samples: float) -> JudgeModel:
-        """The judge whose exact probabilities have the weight that n samples of this one have; the same for inf.
+    def for_samples(self, n_samples: float) -> JudgeModel:
+        """The judge whose exact probabilities weigh as much as n samples of this judge; this judge where n is inf.
 
-        What answers have in common is the opinion's share of their noise (correlation.py), here at V = 1/5.
+        Only the opinion's share of the noise is correlated between answers (correlation.py), here taken at V = 1/5.
         """
         if math.isinf(n_samples):
             return self
         sampling = 1 / n_samples
-        made = replace(self, noise=sampling + (1 - sampling) * self.noise, spread=(1 - sampling) * self.spread)
-        share = min((self.noise + self.spread / 5) / (made.noise + made.spread / 5), 1.0)
+        noise = sampling + (1 - sampling) * self.noise
+        spread = (1 - sampling) * self.spread
+        share = min((self.noise + self.spread / 5) / (noise + spread / 5), 1.0)
         return replace(
-            made, pair_correlation=share * self.pair_correlation, rung_correlation=share * self.rung_correlation
+            self,
+            noise=noise,
+            spread=spread,
+            pair_correlation=share * self.pair_correlation,
+            rung_correlation=share * self.rung_correlation,
         )
 
     def rung_precision(self) -> FloatArray:
@@ -203,25 +211,32 @@ class JudgeModel:
         )
 
     def scale_variance(self, x: FloatArray) -> FloatArray:
-        """How uncertain the scale itself is at positions x, rungs squared: it is that of the median of n_ladders."""
+        """Variance of the scale itself at positions x, rungs squared: that of a median of n_ladders."""
         shift, stretch, _ = self.rung_sd
-        variance: FloatArray = (shift**2 + stretch**2 * (x - (self.n_rungs + 1) / 2) ** 2) * math.pi / 2
+        off_middle = x - (self.n_rungs + 1) / 2
+        variance: FloatArray = (shift**2 + stretch**2 * off_middle**2) * math.pi / 2
         return variance / max(self.n_ladders, 1)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; log_tie is null where there is no Similar."""
-        return asdict(self) | {"log_tie": self.log_tie if math.isfinite(self.log_tie) else None}
+        values = asdict(self)
+        if not math.isfinite(self.log_tie):
+            values["log_tie"] = None
+        return values
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> JudgeModel:
+    def from_dict(cls, values: Mapping[str, Any]) -> JudgeModel:
         """From `to_dict`. raises : ValueError, and its like, for what cannot be a judge"""
-        log_tie = -math.inf if values["log_tie"] is None else values["log_tie"]
+        log_tie = values["log_tie"]
+        if log_tie is None:
+            log_tie = -math.inf
         made = cls(**{**values, "log_tie": log_tie, "rung_sd": tuple(values["rung_sd"])})
         shift, stretch, uneven = made.rung_sd
         spreads = (made.spread, made.target_sd, made.context_sd, made.sharpness_sd, shift, stretch, uneven)
         others = asdict(made) | {"rung_sd": None, "log_tie": values["log_tie"]}
-        sound = all(abs(number) < _MOST for number in (*spreads, *others.values()) if number is not None)
-        if not sound or type(made.n_rungs) is not int or not 2 <= made.n_rungs <= 1000:
+        numbers = [number for number in (*spreads, *others.values()) if number is not None]
+        plausible = all(abs(number) < _LARGEST for number in numbers)
+        if not plausible or type(made.n_rungs) is not int or not 2 <= made.n_rungs <= 1000:
             raise ValueError(f"its judge is {made}, expected numbers, and 2 to 1000 rungs")
         if made.rungs_rise and not (made.discrimination > 0 < made.noise and min(spreads) >= 0):
             raise ValueError(f"its judge is {made}, expected discrimination and noise > 0, and no deviation below 0")
@@ -232,8 +247,7 @@ class JudgeModel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prior:
-    """Where rungs are expected before any answer: normal distributions on the rung scale. Targets are expected as
-    JudgeModel says.
+    """Where rungs are expected before any answer: normal distributions on the rung scale. JudgeModel has the targets'.
 
     rungs, precision : float64, shape (n_ladders, N) and (n_ladders, N, N); mean and inverse covariance
     sharpness, sharpness_sd : float64, shape (n_ladders,); log of how much sharper the judge is on this context
@@ -274,18 +288,18 @@ class Posterior:
         return self.mean - width, self.mean + width
 
     def extrapolated(self) -> npt.NDArray[np.bool_]:
-        """Of each target: whether its mean lies outside 1..N, where no rung is near, so that the scale is a guess."""
+        """Whether each target's mean lies outside 1..N, where there is no rung, so that the scale is a guess."""
         outside: npt.NDArray[np.bool_] = (self.mean < 1) | (self.mean > self.rungs.shape[1])
         return outside
 
 
 class Residuals(NamedTuple):
-    """How far answers are from what is expected of them where texts stand.
+    """The differences between answers and what the positions lead one to expect.
 
     probs : P of each answer, shape (n_answers, 3). variance : V, of its margin
     residual : margin of the answer less that of P
     sampling : as of SoftAnswers
-    hidden : variance of its log-odds by what is not known of the positions, nats squared
+    hidden : variance of its log-odds because the positions are uncertain, nats squared
     """
 
     probs: FloatArray
@@ -301,7 +315,7 @@ def margin(probs: FloatArray) -> FloatArray:
 
 
 def variance(probs: FloatArray) -> FloatArray:
-    """Of the variable of `margin`; shape of all but the last axis."""
+    """Variance of the variable of `margin`; shape of all but the last axis."""
     return (probs[..., 0] + probs[..., 1]) / 4 - margin(probs) ** 2
 
 

@@ -1,6 +1,7 @@
-"""Answers, and where their texts stand -> what the judge is like, one function a group of parameters. Pure NumPy.
+"""Answers, and where their texts stand -> what the judge is like. Pure NumPy.
 
-Each takes the judge as it is and returns it with better parameters: together one maximisation of fit.py.
+There is a function for each group of parameters, which takes the judge as it is and returns it with better ones.
+Together they are the maximisation of fit.py.
 """
 
 from __future__ import annotations
@@ -14,19 +15,21 @@ from .correlation import Evidence, find_pair_correlation, find_rung_correlation
 from .model import JudgeModel, Posterior, Residuals, SoftAnswers, centred_levels, margin, variance
 from .positions import log_odds_at
 
+# The priors of the variances count as this many ladders, targets and answers.
 FEW_LADDERS = 2.0
 FEW_TARGETS = 2.0
-FEW_ANSWERS = 20.0  # how many of each the priors of the variances count as
-RUNG_SD = (0.3, 0.2, 0.3)  # prior: shift and unevenness in rungs of N = 5, stretch relative
-TARGET_SD = 1.5  # prior, in rungs of N = 5
+FEW_ANSWERS = 20.0
+# The priors themselves.
+RUNG_SD = (0.3, 0.2, 0.3)  # shift, stretch, unevenness; in rungs of N = 5, the stretch relative
+TARGET_SD = 1.5  # in rungs of N = 5
 NOISE = 0.05
-SPREAD = 0.7  # prior: logit noise of about 0.8 nats
+SPREAD = 0.7  # noise of about 0.8 nats in the log-odds
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(5)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 
 def first_guess(answers: SoftAnswers) -> JudgeModel:
-    """The judge before any answer is looked at: the priors."""
+    """The judge by the priors alone."""
     n = answers.n_rungs
     unit = unit_of(n)
     return JudgeModel(
@@ -48,14 +51,14 @@ def first_guess(answers: SoftAnswers) -> JudgeModel:
 
 
 def unit_of(n_rungs: int) -> float:
-    """Rungs for each rung of N = 5, where the priors are stated."""
+    """How many rungs of this ladder are one rung of a ladder of N = 5, for which the priors are stated."""
     return (n_rungs - 1) / 4
 
 
 def _tells_bias(answers: SoftAnswers) -> FloatArray:
     """1 for each answer that can tell the position bias, 0 for others, shape (n_answers,).
 
-    With targets asked about in one order only, their positions take up any bias: rungs against each other alone tell.
+    Where targets are asked about in one order only, their positions take up any bias, and only pairs of rungs tell it.
     """
     among_rungs = answers.first < answers.n_rungs
     both_orders = len(set(np.sign(answers.sign[~among_rungs]).tolist())) > 1
@@ -67,7 +70,9 @@ def fit_answering(judge: JudgeModel, answers: SoftAnswers, posterior: Posterior,
 
         sum of w E[p_B log P_B + p_W log P_W + p_S log P_S]        d = a (x_first - x_second) + b sign
 
-    The mean is over the posterior of x_first - x_second, by Gauss and Hermite. differences : its variance
+    The expectation is over the posterior of x_first - x_second, by Gauss-Hermite quadrature.
+
+    differences : posterior variance of x_first - x_second, shape (n_answers,)
     """
     sign = answers.sign[:, None]
     expected = judge.probs(log_odds_at(answers, judge, posterior))
@@ -98,9 +103,10 @@ def fit_answering(judge: JudgeModel, answers: SoftAnswers, posterior: Posterior,
             ]
         )
         step = np.zeros(3)
-        step[free] = np.linalg.solve(hessian[np.ix_(free, free)] + 1e-9 * np.eye(free.sum()), grad[free])
+        system = hessian[np.ix_(free, free)] + 1e-9 * np.eye(free.sum())
+        step[free] = np.linalg.solve(system, grad[free])
         step = np.clip(step, -0.5, 0.5)
-        step[0] = max(step[0], -values[0] / 2)  # a judge that prefers the worse text is not a scale: it stays above 0
+        step[0] = max(step[0], -values[0] / 2)  # The discrimination stays above 0.
         values[free] += step[free]
         if np.abs(step).max() < 1e-8:
             break
@@ -108,7 +114,7 @@ def fit_answering(judge: JudgeModel, answers: SoftAnswers, posterior: Posterior,
 
 
 def find_residuals(judge: JudgeModel, answers: SoftAnswers, posterior: Posterior, differences: FloatArray) -> Residuals:
-    """Of the answers, where texts stand. differences : as in `fit_answering`"""
+    """differences : as in `fit_answering`"""
     probs = judge.probs(log_odds_at(answers, judge, posterior))
     return Residuals(
         probs=probs,
@@ -120,11 +126,12 @@ def find_residuals(judge: JudgeModel, answers: SoftAnswers, posterior: Posterior
 
 
 def fit_noise(judge: JudgeModel, off: Residuals) -> JudgeModel:
-    """How far answers lie from what the positions say: squared residuals are noise V + spread V^2 in the mean, and of n
-    samples V / n + (1 - 1/n) (noise V + spread V^2).
+    """The parameters noise and spread of the mean squared residual, by non-negative least squares on relative errors.
 
-    By least squares of their ratio to what is expected, neither below 0. The positions are fitted to these very
-    answers: what they hide of a residual is their own variance, V^2 hidden, and is added.
+        noise V + spread V^2,        of n samples V / n + (1 - 1/n) (noise V + spread V^2)
+
+    The positions are fitted to these very answers and hide their own variance, V^2 hidden, in the residuals: it is
+    added.
     """
     from scipy.optimize import nnls
 
@@ -139,18 +146,20 @@ def fit_noise(judge: JudgeModel, off: Residuals) -> JudgeModel:
     design = terms / expected[:, None]
     observed = squared / expected
     prior = np.sqrt(FEW_ANSWERS) * np.diag([1 / NOISE, 1 / SPREAD])
-    found, _ = nnls(np.vstack([design, prior]), np.append(observed, np.full(2, np.sqrt(FEW_ANSWERS))))
-    return replace(judge, noise=float(max(found[0], 1e-4)), spread=float(found[1]))
+    rows = np.vstack([design, prior])
+    values = np.append(observed, np.full(2, np.sqrt(FEW_ANSWERS)))
+    (noise, spread), _ = nnls(rows, values)
+    return replace(judge, noise=float(max(noise, 1e-4)), spread=float(spread))
 
 
 def fit_correlations(judge: JudgeModel, answers: SoftAnswers, posterior: Posterior, off: Residuals) -> JudgeModel:
-    """How far the noise of answers is of the pair of texts, and of neighbouring rungs: correlation.py."""
+    """The correlations of the noise: between answers about the same texts, and about neighbouring rungs."""
     judge = replace(judge, pair_correlation=find_pair_correlation(answers, judge, off))
     return replace(judge, rung_correlation=find_rung_correlation(answers, judge, posterior, off))
 
 
 def median_stretch(posterior: Posterior) -> float:
-    """How far the median ladder's rungs are apart, as the judge sees them; 1 on the scale."""
+    """The distance between neighbouring rungs of the median ladder; 1 on the scale."""
     if not len(posterior.rungs):
         return 1.0
     level = centred_levels(posterior.rungs.shape[1])
@@ -158,7 +167,9 @@ def median_stretch(posterior: Posterior) -> float:
 
 
 def put_on_scale(judge: JudgeModel, posterior: Posterior) -> tuple[JudgeModel, Posterior]:
-    """On the scale on which the median ladder is 1..N: nothing in answers says where a scale begins, or its unit."""
+    """The judge and the positions on the scale on which the median ladder is 1..N. Answers fix neither the origin of a
+    scale nor its unit.
+    """
     stretch = median_stretch(posterior)
     middle = (judge.n_rungs + 1) / 2
     centre = posterior.rungs.mean(axis=1)
@@ -174,9 +185,10 @@ def put_on_scale(judge: JudgeModel, posterior: Posterior) -> tuple[JudgeModel, P
 
 
 def fit_spreads(judge: JudgeModel, posterior: Posterior, target_ladder: IntArray) -> JudgeModel:
-    """Variances of ladders and targets as the positions show them, with what is not known of these.
+    """Variances of ladders and targets: those of the mean positions, plus the positions' own variances.
 
-    Where no ladder has two targets, nothing tells how ladders differ as wholes from how texts do: the prior stands.
+    Where no ladder has two targets, differences between ladders look like differences between texts, and the prior of
+    the shift stands.
     """
     n = judge.n_rungs
     unit = unit_of(n)
@@ -184,31 +196,33 @@ def fit_spreads(judge: JudgeModel, posterior: Posterior, target_ladder: IntArray
     off = posterior.rungs - np.arange(1.0, n + 1)
     basis = np.linalg.qr(np.column_stack([np.ones(n), level, np.eye(n)[:, : n - 2]]))[0].T
     second = (off @ basis.T) ** 2 + np.einsum("kn,cnm,km->ck", basis, posterior.rung_cov, basis)
-    # In this basis the covariance is diagonal: unevenness in all directions, shift and stretch on top of it in theirs.
-    uneven = _pooled(second[:, 2:].ravel(), (RUNG_SD[2] * unit) ** 2, FEW_LADDERS)
-    stretch = _pooled((second[:, 1] - uneven) / (level @ level), RUNG_SD[1] ** 2, FEW_LADDERS)
+    # In this basis the covariance is diagonal: unevenness has a part in every direction, shift and stretch in one each.
+    uneven = _pool(second[:, 2:].ravel(), (RUNG_SD[2] * unit) ** 2, FEW_LADDERS)
+    stretch = _pool((second[:, 1] - uneven) / (level @ level), RUNG_SD[1] ** 2, FEW_LADDERS)
     asked = posterior.n_answers > 0
     shift = (RUNG_SD[0] * unit) ** 2
     if np.bincount(target_ladder[asked]).max(initial=0) > 1:
-        shift = _pooled((second[:, 0] - uneven) / n, shift, FEW_LADDERS)
+        shift = _pool((second[:, 0] - uneven) / n, shift, FEW_LADDERS)
     least = 0.02 * unit
     sds = np.sqrt(np.maximum([shift, stretch, uneven], [least**2, 0.02**2, least**2]))
     mean = float(posterior.mean[asked].mean()) if asked.any() else judge.target_mean
     squares = (posterior.mean[asked] - mean) ** 2 + posterior.sd[asked] ** 2
-    target = _pooled(squares, (TARGET_SD * unit) ** 2, FEW_TARGETS)
+    target = _pool(squares, (TARGET_SD * unit) ** 2, FEW_TARGETS)
     rung_sd = (float(sds[0]), float(sds[1]), float(sds[2]))
     return replace(judge, rung_sd=rung_sd, target_mean=mean, target_sd=float(np.sqrt(target)))
 
 
-def _pooled(squares: FloatArray, prior: float, n_prior: float) -> float:
+def _pool(squares: FloatArray, prior: float, n_prior: float) -> float:
+    """Their mean together with the prior, which counts n_prior times."""
     return float((squares.sum() + n_prior * prior) / (len(squares) + n_prior))
 
 
 def give_texts_their_part(judge: JudgeModel) -> JudgeModel:
-    """With what sets contexts apart beyond the prior of ladders given to their texts (context_sd).
+    """The judge whose ladders differ as wholes by no more than the prior; texts differ by the rest (context_sd).
 
-    Answers do not tell a low ladder from good texts: ladders differ as wholes by no more than the prior says.
+    Answers cannot tell a ladder that is low from texts that are good.
     """
     shift, stretch, uneven = judge.rung_sd
-    of_ladders = min(shift, RUNG_SD[0] * unit_of(judge.n_rungs))
-    return replace(judge, rung_sd=(of_ladders, stretch, uneven), context_sd=float(np.sqrt(shift**2 - of_ladders**2)))
+    ladder_shift = min(shift, RUNG_SD[0] * unit_of(judge.n_rungs))
+    context_sd = float(np.sqrt(shift**2 - ladder_shift**2))
+    return replace(judge, rung_sd=(ladder_shift, stretch, uneven), context_sd=context_sd)

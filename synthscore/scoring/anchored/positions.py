@@ -17,67 +17,78 @@ import numpy as np
 from ...types import BoolArray, FloatArray, IntArray
 from .correlation import Evidence
 from .model import JudgeModel, Posterior, Prior, SoftAnswers, margin, variance
-from .sharpness import Lengths, sharpness
+from .sharpness import Lengths, find_sharpness
 
-_STEP = 2.0  # nats by which a Newton step may change a log-odds
-_STEPS = 100
-_TOLERANCE = 1e-4  # rungs: Newton's last step; what it leaves is of the order of its square
-_REWEIGHTED = 100
-_SETTLED = 3e-4  # steps with new weights, and the rungs by which the last one may move a text
+_STEP = 2.0  # nats by which one Newton step may change a log-odds
+_STEPS = 100  # steps with fixed weights
+_TOLERANCE = 1e-4  # rungs that the last of these may move a text; the remaining error is of the order of its square
+_REWEIGHTED = 100  # steps with weights that are computed anew for each
+_SETTLED = 3e-4  # rungs that the last of these may move a text
 
 
 def positions(answers: SoftAnswers, judge: JudgeModel, prior: Prior | None = None) -> Posterior:
-    """The posterior of all targets and rungs under this judge; the errors of targets are those of the scale, too.
+    """The posterior of all targets and rungs under this judge; the errors of targets include those of the scale.
 
-    A ladder that has settled moves no more: where others settle does not change it. Not settling is part of the result:
+    A ladder that has settled moves no more, so that other ladders do not change it. Not settling is part of the result:
     Posterior.settled.
-    prior : None for the judge's own
+    prior : with one text on each ladder, as Scale.prior makes it; None: the judge's own
     """
-    shift, stretch, uneven = judge.rung_sd
-    if prior is None:  # answers tell only where ladders and texts stand to each other: that is found first
-        together = replace(judge, rung_sd=(math.hypot(shift, judge.context_sd), stretch, uneven), context_sd=0.0)
-        prior = together.prior(answers.n_ladders)
-        if judge.sharpness_sd:
-            alike = together.alike
-            found, _ = _at_rest(answers, alike, alike.prior(answers.n_ladders))
-            told, unsure = sharpness(Lengths.of(answers, found, alike), judge)
-            prior = replace(prior, sharpness=told, sharpness_sd=unsure)
-        posterior, search = _at_rest(answers, together, prior)
-        if judge.context_sd:
-            posterior = _shared_out(posterior, search.shared, answers, judge, together)
-    else:  # each ladder has one text
-        posterior, search = _at_rest(answers, replace(judge, target_sd=judge.text_sd, context_sd=0.0), prior)
-    variance = posterior.sd**2 + judge.scale_variance(posterior.mean)
-    unsure = posterior.sharpness_sd[answers.target_ladder]
-    variance += (unsure * (posterior.mean - (judge.n_rungs + 1) / 2)) ** 2 + (judge.bias_sd * search.lean) ** 2
+    if prior is None:
+        posterior, search = _place_contexts(answers, judge)
+    else:
+        search = _Search(answers, replace(judge, target_sd=judge.text_sd, context_sd=0.0), prior=prior)
+        posterior, _ = search.settle()
+    off_middle = posterior.mean - (judge.n_rungs + 1) / 2
+    by_sharpness = (posterior.sharpness_sd[answers.target_ladder] * off_middle) ** 2
+    by_bias = (judge.bias_sd * search.lean) ** 2
+    variance = posterior.sd**2 + judge.scale_variance(posterior.mean) + (by_sharpness + by_bias)
     return replace(posterior, sd=np.sqrt(variance))
 
 
-def _at_rest(answers: SoftAnswers, judge: JudgeModel, prior: Prior) -> tuple[Posterior, _Search]:
-    search = _Search(answers, judge, None, prior)
-    return search.rest()[0], search
+def _place_contexts(answers: SoftAnswers, judge: JudgeModel) -> tuple[Posterior, _Search]:
+    """Where ladders and their texts stand, by the judge's own prior.
+
+    Answers say only where a ladder and its texts stand relative to each other. So what sets a context apart is first
+    all given to its ladder; then its texts get their part.
+    """
+    shift, stretch, uneven = judge.rung_sd
+    as_ladders = replace(judge, rung_sd=(math.hypot(shift, judge.context_sd), stretch, uneven), context_sd=0.0)
+    prior = as_ladders.prior(answers.n_ladders)
+    if judge.sharpness_sd:
+        equal = as_ladders.equally_sharp
+        plain, _ = settle(answers, equal)
+        sharpness, sharpness_sd = find_sharpness(Lengths.measure(answers, plain, equal), judge)
+        prior = replace(prior, sharpness=sharpness, sharpness_sd=sharpness_sd)
+    search = _Search(answers, as_ladders, prior=prior)
+    posterior, _ = search.settle()
+    if judge.context_sd:
+        posterior = _give_texts_their_part(posterior, search.shared, answers, judge, as_ladders)
+    return posterior, search
 
 
-def _shared_out(
-    posterior: Posterior, shared: FloatArray, answers: SoftAnswers, judge: JudgeModel, together: JudgeModel
+def _give_texts_their_part(
+    posterior: Posterior, shared: FloatArray, answers: SoftAnswers, judge: JudgeModel, as_ladders: JudgeModel
 ) -> Posterior:
-    """What sets a context apart, which was given to its ladder (s), given in part (u) to its texts.
+    """Give the texts their part (u) of what sets a context apart, which was all given to its ladder (s).
 
         s = shift - u,   E(u | s) = -(1 - rho) s,   rho = var(shift) / var(s)
 
-    Ladder and texts move together, by u. shared : covariances of targets and rungs, shape (n_targets, N)
+    Ladder and texts move together, by u.
+
+    shared : covariances of targets and rungs, shape (n_targets, N)
+    as_ladders : the judge by whom the ladder was given all of it
     """
     n = answers.n_rungs
     ladder = answers.target_ladder
-    total = together.rung_sd[0] ** 2
+    total = as_ladders.rung_sd[0] ** 2
     part = 1 - judge.rung_sd[0] ** 2 / total
-    of_rungs = total * together.rung_precision().sum(axis=1)  # E(s | rungs) is of_rungs @ (rungs - level)
-    unseen = total - total * of_rungs.sum()
-    spread = part**2 * unseen + part * (1 - part) * total
-    move = -part * (posterior.rungs - np.arange(1.0, n + 1)) @ of_rungs
-    seen = np.einsum("n,cnm,m->c", of_rungs, posterior.rung_cov, of_rungs)
-    variance = posterior.sd**2 - 2 * part * shared @ of_rungs + part**2 * seen[ladder] + spread
-    carry = np.eye(n) - part * of_rungs[None, :]
+    weight = total * as_ladders.rung_precision().sum(axis=1)  # E(s | rungs) is weight @ (rungs - level)
+    unknown = total - total * weight.sum()
+    spread = part**2 * unknown + part * (1 - part) * total
+    move = -part * (posterior.rungs - np.arange(1.0, n + 1)) @ weight
+    known = np.einsum("n,cnm,m->c", weight, posterior.rung_cov, weight)
+    variance = posterior.sd**2 - 2 * part * shared @ weight + part**2 * known[ladder] + spread
+    carry = np.eye(n) - part * weight[None, :]
     return replace(
         posterior,
         mean=posterior.mean + move[ladder],
@@ -92,7 +103,8 @@ def solve(
 ) -> tuple[Posterior, FloatArray]:
     """The posterior where each answer has its weight at `start`, and the posterior variance of x_first - x_second.
 
-    A weight at the positions, not at the answer itself: answers that noise has made clearer would weigh more.
+    The weight is that of the probabilities expected at the positions, not of the answer itself: otherwise answers that
+    noise has made clearer would weigh more.
     start : positions to begin from; None: the prior's, and the answers' own weights
     """
     search = _Search(answers, judge, start, prior)
@@ -103,32 +115,38 @@ def solve(
 def settle(
     answers: SoftAnswers, judge: JudgeModel, start: Posterior | None = None, prior: Prior | None = None
 ) -> tuple[Posterior, FloatArray]:
-    """As `solve`, where each answer has its weight at the positions that are found."""
-    return _Search(answers, judge, start, prior).rest()
+    """As `solve`, where each answer has its weight at the positions that come out."""
+    return _Search(answers, judge, start, prior).settle()
 
 
 class _Search:
     """Positions on their way to the maximum."""
 
-    def __init__(self, answers: SoftAnswers, judge: JudgeModel, start: Posterior | None, prior: Prior | None) -> None:
+    def __init__(
+        self, answers: SoftAnswers, judge: JudgeModel, start: Posterior | None = None, prior: Prior | None = None
+    ) -> None:
         self.answers = answers
         self.judge = judge
         self.started = start is not None
         self.evidence = Evidence(answers, judge)
         self.prior = prior or judge.prior(answers.n_ladders)
         self.sharp = judge.discrimination * np.exp(self.prior.sharpness)  # nats a rung, of each ladder
-        self.rungs = (self.prior.rungs if start is None else start.rungs).copy()
-        self.targets = np.full(answers.n_targets, judge.target_mean) if start is None else start.mean.copy()
-        self.pace = np.ones(answers.n_ladders)  # by how much of Newton's step each ladder moves
+        if start is None:
+            self.rungs = self.prior.rungs.copy()
+            self.targets = np.full(answers.n_targets, judge.target_mean)
+        else:
+            self.rungs = start.rungs.copy()
+            self.targets = start.mean.copy()
+        self.pace = np.ones(answers.n_ladders)  # the share of Newton's step that each ladder makes
         self.last: tuple[FloatArray, FloatArray, FloatArray]  # step of rungs and targets, and the largest of a ladder
-        self.about = answers.first >= answers.n_rungs  # which answers are about a target; others are about rungs alone
+        self.about = answers.first >= answers.n_rungs  # answers about a target; the others are about two rungs
         self.target = answers.first[self.about] - answers.n_rungs
 
     def probs(self) -> FloatArray:
         return self.judge.probs(log_odds(self.answers, self.judge, self.rungs, self.targets, self.prior.sharpness))
 
     def weight(self) -> FloatArray:
-        """Of each answer, at the positions as they are."""
+        """The weight of each answer, at the positions as they are."""
         return self.evidence.weight(self.probs())
 
     def newton(self, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -144,34 +162,38 @@ class _Search:
         push = weight * a * (answers.margin - margin(probs))
         pull = weight * a**2 * variance(probs)
         grad_targets = np.bincount(target, push[about], n_targets) - prior * (self.targets - self.judge.target_mean)
-        self.own = np.bincount(target, pull[about], n_targets) + prior
-        lean = pull / a * answers.sign  # rungs by which a bias of one nat moves the target: 0 in both orders, all but
-        self.lean = np.bincount(target, lean[about], n_targets) / self.own
+        self.precision = np.bincount(target, pull[about], n_targets) + prior  # of each target given the rungs
+        # Rungs by which a bias of one nat moves each target: almost 0 where it is asked about in both orders.
+        lean = pull / a * answers.sign
+        self.lean = np.bincount(target, lean[about], n_targets) / self.precision
         cross = np.bincount(target * n + answers.second[about], pull[about], n_targets * n).reshape(n_targets, n)
-        place = answers.ladder * n + answers.second
-        grad = np.bincount(place[about], -push[about], size).astype(np.float64)  # of no answers: integers
+        rung = answers.ladder[about] * n + answers.second[about]
+        grad = np.bincount(rung, -push[about], size).astype(np.float64)  # bincount of no answers gives integers
         system = self.prior.precision.copy()
-        system[:, np.arange(n), np.arange(n)] += np.bincount(place[about], pull[about], size).reshape(-1, n)
-        ladder, first, second = (codes[~about] for codes in (answers.ladder, answers.first, answers.second))
+        system[:, np.arange(n), np.arange(n)] += np.bincount(rung, pull[about], size).reshape(-1, n)
+        among_rungs = ~about
+        ladder = answers.ladder[among_rungs]
+        first = answers.first[among_rungs]
+        second = answers.second[among_rungs]
         for i, j, sign in ((first, first, 1), (second, second, 1), (first, second, -1), (second, first, -1)):
-            np.add.at(system, (ladder, i, j), sign * pull[~about])
-        grad += np.bincount(ladder * n + first, push[~about], size)
-        grad -= np.bincount(ladder * n + second, push[~about], size)
+            np.add.at(system, (ladder, i, j), sign * pull[among_rungs])
+        grad += np.bincount(ladder * n + first, push[among_rungs], size)
+        grad -= np.bincount(ladder * n + second, push[among_rungs], size)
         off_rungs = self.rungs - self.prior.rungs
         grad_rungs = grad.reshape(-1, n) - np.einsum("cn,cnm->cm", off_rungs, self.prior.precision)
-        # Without the targets: what is left of each ladder's system when theirs is solved for given the rungs.
-        self.ratio = cross / self.own[:, None]
-        system -= _summed(self.ratio[:, :, None] * cross[:, None, :], ladders, answers.n_ladders)
-        grad_rungs += _summed(self.ratio * grad_targets[:, None], ladders, answers.n_ladders)
+        # The Schur complement: each ladder's system after its targets are eliminated.
+        self.ratio = cross / self.precision[:, None]
+        system -= _sum_by(self.ratio[:, :, None] * cross[:, None, :], ladders, answers.n_ladders)
+        grad_rungs += _sum_by(self.ratio * grad_targets[:, None], ladders, answers.n_ladders)
         self.system = system
         step_rungs = np.asarray(np.linalg.solve(system, grad_rungs[..., None])[..., 0], dtype=np.float64)
-        step_targets = grad_targets / self.own + (self.ratio * step_rungs[ladders]).sum(axis=1)
+        step_targets = grad_targets / self.precision + (self.ratio * step_rungs[ladders]).sum(axis=1)
         return step_rungs, step_targets
 
     def step(self, weight: FloatArray, moving: BoolArray) -> FloatArray:
-        """Move the ladders that still move by a step; how far it is from done, rungs, shape (n_ladders,).
+        """Move the ladders that still move by a step; returns the largest step of each, rungs, shape (n_ladders,).
 
-        Where steps go back and forth, as new weights can make them, each is made by half as much from then on.
+        A ladder whose steps go back and forth, which new weights can cause, makes half of each step from then on.
         """
         step_rungs, step_targets = self.newton(weight)
         ladders = self.answers.target_ladder
@@ -179,49 +201,58 @@ class _Search:
         np.maximum.at(largest, ladders, np.abs(step_targets))
         last_rungs, last_targets, last_largest = self.last
         self.last = step_rungs, step_targets, largest
-        back = (step_rungs * last_rungs).sum(axis=1) + np.bincount(ladders, step_targets * last_targets, len(largest))
-        self.pace[(back < 0) & (largest > last_largest / 2)] /= 2
+        along = (step_rungs * last_rungs).sum(axis=1) + np.bincount(ladders, step_targets * last_targets, len(largest))
+        turned_back = (along < 0) & (largest > last_largest / 2)
+        self.pace[turned_back] /= 2
         scale = moving * self.pace * np.minimum(1.0, _STEP / self.sharp / np.maximum(largest, 1e-300))
         self.rungs += scale[:, None] * step_rungs
         self.targets += scale[ladders] * step_targets
         return largest
 
     def climb(self, weight: FloatArray | None) -> BoolArray:
-        """Steps with these weights, or new ones for each (None); which ladders came to rest, shape (n_ladders,)."""
+        """Steps until nothing moves; which ladders settled, shape (n_ladders,).
+
+        weight : of each answer; None: computed anew for each step
+        """
         self.pace[:] = 1.0
         self.last = np.zeros_like(self.rungs), np.zeros_like(self.targets), np.full(len(self.rungs), np.inf)
         moving = np.ones(len(self.rungs), dtype=bool)
         n_steps, tolerance = (_REWEIGHTED, _SETTLED) if weight is None else (_STEPS, _TOLERANCE)
         for _ in range(n_steps):
-            moving &= self.step(self.weight() if weight is None else weight, moving) >= tolerance
+            step_weight = self.weight() if weight is None else weight
+            moving &= self.step(step_weight, moving) >= tolerance
             if not moving.any():
                 break
         return np.logical_not(moving)
 
-    def rest(self) -> tuple[Posterior, FloatArray]:
-        """As of `settle`."""
+    def settle(self) -> tuple[Posterior, FloatArray]:
+        """What the function `settle` returns."""
         if not self.started:
-            self.climb(self.evidence.weight(self.answers.probs))  # where that stops short, reweighting goes on
+            self.climb(self.evidence.weight(self.answers.probs))  # A ladder that this leaves moving settles below.
         settled = self.climb(None)
         return self.result(self.weight(), settled)
 
     def result(self, weight: FloatArray, settled: BoolArray) -> tuple[Posterior, FloatArray]:
-        """As of `solve`, at the positions as they are."""
+        """What the function `solve` returns, at the positions as they are."""
         self.newton(weight)
-        answers, about, plain = self.answers, self.about, ~self.about
+        answers = self.answers
+        about = self.about
+        among_rungs = ~about
         cov = np.asarray(np.linalg.inv(self.system), dtype=np.float64)
         self.shared = np.einsum("tn,tnm->tm", self.ratio, cov[answers.target_ladder])  # of each target and the rungs
-        variances = 1 / self.own + (self.shared * self.ratio).sum(axis=1)
+        variances = 1 / self.precision + (self.shared * self.ratio).sum(axis=1)
         differences = np.empty(len(answers))
         ladder = answers.ladder
         first = answers.first
         second = answers.second
         differences[about] = cov[ladder, second, second][about] + variances[self.target]
         differences[about] -= 2 * self.shared[self.target, second[about]]
-        ladder = ladder[plain]
-        first = first[plain]
-        second = second[plain]
-        differences[plain] = cov[ladder, first, first] + cov[ladder, second, second] - 2 * cov[ladder, first, second]
+        ladder = ladder[among_rungs]
+        first = first[among_rungs]
+        second = second[among_rungs]
+        variance_first = cov[ladder, first, first]
+        variance_second = cov[ladder, second, second]
+        differences[among_rungs] = variance_first + variance_second - 2 * cov[ladder, first, second]
         n_answers: IntArray = np.bincount(self.target, minlength=answers.n_targets)
         posterior = Posterior(
             mean=self.targets,
@@ -237,7 +268,7 @@ class _Search:
 
 
 def log_odds_at(answers: SoftAnswers, judge: JudgeModel, posterior: Posterior) -> FloatArray:
-    """d of each answer where texts stand, nats."""
+    """d of each answer at the positions of the posterior, nats."""
     return log_odds(answers, judge, posterior.rungs, posterior.mean, posterior.sharpness)
 
 
@@ -250,15 +281,14 @@ def log_odds(
     if not is_rung.all():
         first = np.where(is_rung, first, targets[np.where(is_rung, 0, answers.first - answers.n_rungs)])
     difference = first - rungs[answers.ladder, answers.second]
-    d: FloatArray = (
-        judge.discrimination * np.exp(sharpness)[answers.ladder] * difference + judge.position_bias * answers.sign
-    )
+    sharp = judge.discrimination * np.exp(sharpness)[answers.ladder]
+    d: FloatArray = sharp * difference + judge.position_bias * answers.sign
     return d
 
 
-def _summed(values: FloatArray, groups: IntArray, n_groups: int) -> FloatArray:
+def _sum_by(values: FloatArray, groups: IntArray, n_groups: int) -> FloatArray:
     """Sums of rows by group, shape (n_groups, ...); np.add.at is many times slower."""
     width = int(np.prod(values.shape[1:]))
-    places = groups[:, None] * width + np.arange(width)
-    sums: FloatArray = np.bincount(places.ravel(), values.ravel(), n_groups * width).astype(np.float64)
+    index = groups[:, None] * width + np.arange(width)
+    sums: FloatArray = np.bincount(index.ravel(), values.ravel(), n_groups * width).astype(np.float64)
     return sums.reshape(n_groups, *values.shape[1:])

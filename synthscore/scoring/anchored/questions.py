@@ -18,11 +18,12 @@ from ..ladder import OnLadder, rescaled
 from .adaptive import Stop, ask_in_rounds
 from .model import SoftAnswers
 from .scale import Scale, three_way
-from .scores import answers_of, extended
+from .scores import add_ladders, gather_answers
 
 MOST_CHARACTERS = 2**16
-"""Of the texts and contexts that share their rounds, but for a context's last ones: so little that models keep what
-they read of it from one round to the next (engine.together), enough that a round is not a few short prompts."""
+"""Length of the texts and contexts that are asked about in the same rounds; the last context's texts may exceed it.
+Little enough that a model keeps what it has read from one round to the next (engine.together), and enough that a round
+is more than a few short prompts."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +32,7 @@ class LengthGroup:
 
     members : of each target, its index in the call. ladders : by context id
     ladder_of : of each target, index in ladders, shape (n_targets,)
-    compared : as in answers_of. pairs : index of each among all pairs of the call, shape (n_pairs,)
+    compared : as in gather_answers. pairs : index of each among all pairs of the call, shape (n_pairs,)
     """
 
     n_rungs: int
@@ -43,7 +44,7 @@ class LengthGroup:
 
     def answers(self, verdicts: Verdicts) -> SoftAnswers:
         """verdicts : of all pairs of the call"""
-        return answers_of(
+        return gather_answers(
             n_rungs=self.n_rungs,
             n_ladders=len(self.ladders),
             ladder_of=self.ladder_of,
@@ -54,7 +55,8 @@ class LengthGroup:
         )
 
 
-def grouped(
+def group_by_length(
+    *,
     texts: Mapping[int, OnLadder],
     pairs: list[Pair],
     attribute: str,
@@ -63,8 +65,9 @@ def grouped(
 ) -> list[LengthGroup]:
     """The texts by the length of their ladder.
 
-    pairs : of texts and rungs. Those among rungs are added: every rung is asked about against every other, of each
-        ladder that no scale has placed. scales : by length of ladder
+    pairs : of texts and rungs. Pairs of two rungs are added to it: every rung against every other, of each ladder that
+        no scale has placed
+    scales : by length of ladder
     """
     by_length: dict[int, list[int]] = {}
     for index, text in texts.items():
@@ -84,8 +87,9 @@ def grouped(
             if name in placed:
                 continue
             assert ladder.context is not None
-            # In both orders, the question about (b, a) is that about (a, b) the other way round.
-            for one, other in (combinations if both_orders else permutations)(ladder.usable, 2):
+            # Where both orders are asked, the pair (b, a) is the pair (a, b) the other way round.
+            pick = combinations if both_orders else permutations
+            for one, other in pick(ladder.usable, 2):
                 asked.append(len(pairs))
                 compared.append((names[name], one.level - 1, other.level - 1))
                 pairs.append(Pair(ladder.context, attribute, one.text, other.text))
@@ -107,7 +111,7 @@ def ask_adaptively(
     """Ask about rungs against each other, then about each target until the stop rule is met.
 
     scales : by length of ladder. On one whose judge does not see the rungs rise, nothing is asked
-    returns : whether each target that was asked about, by its place in the call, meets the rule
+    returns : whether each target that was asked about meets the rule, by its index in the call
     """
     asking = inquiry.asking
     met = dict[int, bool]()
@@ -115,16 +119,18 @@ def ask_adaptively(
     n_skipped = sum(len(group.pairs) for group in groups if group not in rising)
     if progress and n_skipped:
         progress(n_skipped * asking.n_questions)
-    first = [pair for group in rising for pair in group.pairs[group.compared[:, 1] < group.n_rungs].tolist()]
-    if first:
+    among_rungs: list[int] = []
+    for group in rising:
+        among_rungs += group.pairs[group.compared[:, 1] < group.n_rungs].tolist()
+    if among_rungs:
         orders = [False, True][: asking.n_orders]
-        inquiry.ask(np.tile(first, len(orders)), np.repeat(orders, len(first)), progress)
-        if inquiry.postponed(np.array(first)).any():  # the scale depends on them, and on it which questions come next
+        inquiry.ask(np.tile(among_rungs, len(orders)), np.repeat(orders, len(among_rungs)), progress)
+        if inquiry.postponed(np.array(among_rungs)).any():  # Without these answers, no next question can be chosen.
             return met
     verdicts = inquiry.verdicts()
     for group in rising:
         n = group.n_rungs
-        scale = extended(group.answers(verdicts), group.ladders, scales[n])
+        scale = add_ladders(group.answers(verdicts), group.ladders, scales[n])
         of_texts = group.compared[:, 1] >= n
         _, text, rung = group.compared[of_texts].T
         pair_of = np.full((len(group.members), n), -1, dtype=np.int64)
@@ -132,25 +138,29 @@ def ask_adaptively(
         contexts = list(group.ladders)
         scale_of = np.array([ladder.scale for ladder in group.ladders.values()])[group.ladder_of]
         for block in _blocks(group, pair_of.max(axis=1), scale_of, inquiry.pairs):
-            own = pair_of[block]
+            block_pairs = pair_of[block]
             threshold = rescaled(stop.threshold, int(scale_of[block[0]]), n)
 
-            def ask(target: IntArray, level: IntArray, swapped: BoolArray, own: IntArray = own) -> FloatArray:
-                pair = own[target, level - 1]
-                found = three_way(inquiry.ask(pair, swapped, progress), asking.protocol)
-                return np.where(inquiry.postponed(pair)[:, None], np.inf, found)
+            def ask(
+                target: IntArray, level: IntArray, swapped: BoolArray, block_pairs: IntArray = block_pairs
+            ) -> FloatArray:
+                pair = block_pairs[target, level - 1]
+                probs = three_way(inquiry.ask(pair, swapped, progress), asking.protocol)
+                return np.where(inquiry.postponed(pair)[:, None], np.inf, probs)
 
+            block_contexts = [contexts[index] for index in group.ladder_of[block].tolist()]
             with together():
                 rounds = ask_in_rounds(
-                    scale,
-                    [contexts[index] for index in group.ladder_of[block].tolist()],
-                    ask,
-                    replace(stop, threshold=threshold),
+                    scale=scale,
+                    contexts=block_contexts,
+                    ask=ask,
+                    stop=replace(stop, threshold=threshold),
                     both_orders=asking.n_orders == 2,
-                    usable=own >= 0,
+                    usable=block_pairs >= 0,
                     n_samples=float(inquiry.signature.part("votes") or "inf"),
                 )
-            met |= {group.members[k]: done for k, done in zip(block.tolist(), rounds.met.tolist(), strict=True)}
+            for target, done in zip(block.tolist(), rounds.met.tolist(), strict=True):
+                met[group.members[target]] = done
             n_saved = int((rounds.n_full - rounds.n_asked).sum())
             if progress and n_saved:
                 progress(n_saved * asking.n_sides)
@@ -163,18 +173,22 @@ def _blocks(group: LengthGroup, pair: IntArray, scale_of: IntArray, pairs: Seque
     pair : of each target, one of the pairs that it is in; -1: none. scale_of : of each target's ladder
     """
     block: list[int] = []
-    n = 0
+    n_characters = 0
     last = -1
     for target in np.lexsort((group.ladder_of, scale_of)).tolist():
+        ladder = group.ladder_of[target]
         other_scale = block and scale_of[target] != scale_of[block[0]]
-        if other_scale or n > MOST_CHARACTERS or (n > MOST_CHARACTERS / 2 and group.ladder_of[target] != last):
+        full = n_characters > MOST_CHARACTERS or (n_characters > MOST_CHARACTERS / 2 and ladder != last)
+        if other_scale or full:
             yield np.array(block, dtype=np.int64)
             block = []
-            n = 0
+            n_characters = 0
             last = -1
         block.append(target)
         if pair[target] >= 0:
             asked = pairs[pair[target]]
-            n += len(asked.target) + (len(asked.context.text) if group.ladder_of[target] != last else 0)
-        last = group.ladder_of[target]
+            n_characters += len(asked.target)
+            if ladder != last:
+                n_characters += len(asked.context.text)
+        last = ladder
     yield np.array(block, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Many answers -> some of them, spread over all ladders, that a judge is fitted on."""
+"""Many answers -> a sample of them, spread over all ladders, on which a judge is fitted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ MOST_ANSWERS = 50_000
 
 
 def choose_answers(answers: SoftAnswers, most: int = MOST_ANSWERS) -> SoftAnswers:
-    """The answers about as many targets as have `most` together, a target of every ladder before a second of any."""
+    """The answers about some targets, as many as have no more than `most` answers together.
+
+    Every ladder has one target in the sample before any has a second. The choice depends on the numbers of targets and
+    answers alone.
+    """
     if len(answers) <= most:
         return answers
     rng = np.random.default_rng(0)
@@ -26,11 +30,12 @@ def choose_answers(answers: SoftAnswers, most: int = MOST_ANSWERS) -> SoftAnswer
     among_rungs = answers.first < n
     about = np.where(among_rungs, 0, answers.first - n)
     costs = np.bincount(about[~among_rungs], minlength=answers.n_targets)[order]
-    of_ladder = np.bincount(answers.ladder[among_rungs], minlength=answers.n_ladders)
-    costs = costs + np.where(turn[order] == 0, of_ladder[ladder_of[order]], 0)
+    ladder_costs = np.bincount(answers.ladder[among_rungs], minlength=answers.n_ladders)
+    costs = costs + np.where(turn[order] == 0, ladder_costs[ladder_of[order]], 0)
+    n_kept = max(1, int(np.searchsorted(np.cumsum(costs), most, "right")))
     kept = np.zeros(answers.n_targets, dtype=bool)
+    kept[order[:n_kept]] = True
     ladders = np.zeros(answers.n_ladders, dtype=bool)
-    kept[order[: max(1, int(np.searchsorted(np.cumsum(costs), most, "right")))]] = True
     ladders[ladder_of[kept]] = True
     some = answers.take(np.where(among_rungs, ladders[answers.ladder], kept[about]))
     new_ladder = np.cumsum(ladders) - 1

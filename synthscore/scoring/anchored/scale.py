@@ -1,6 +1,6 @@
-"""A judge and the ladders that it has placed, kept: texts that come later are placed on the same scale, each alone.
+"""A scale: a judge and the ladders that it has placed, on which later texts are placed, each alone. Kept as JSON.
 
-What is placed with a scale does not depend on what else is placed with it, nor on the order. Reads and writes JSON.
+Where a text is placed does not depend on what else is placed with the scale, nor on the order.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,31 +25,35 @@ from .model import JudgeModel, Posterior, Prior, SoftAnswers, centred_levels
 from .positions import positions
 
 FORMAT = 2  # 1: the errors of its judges counted both orders as two answers
-_NAMED = 5  # ladders that fall; more of them are counted
+_NAMED = 5  # falling ladders that a message names; it counts the others
 _FREE = {"synthscore", "references", "scoring"}  # parts of a signature in which a scale and its use may differ
 
 
 class Statistic(NamedTuple):
-    """A statistic of many contexts: its value, that one's standard error, and the contexts, counted by their weight."""
+    """A statistic over contexts: its value, its standard error, and the effective number of contexts."""
 
     value: float
     stderr: float
     n: float
 
     @classmethod
-    def of(cls, values: Mapping[str, Sequence[float]]) -> dict[str, Statistic]:
-        """From JSON. raises : ValueError for what is no statistic"""
-        found = {name: cls(*map(float, seen)) for name, seen in values.items()}
-        if not all(math.isfinite(sum(seen)) and seen.stderr >= 0 and seen.n > 1 for seen in found.values()):
-            raise ValueError(f"what was seen is {found}, expected numbers, errors of at least 0, more than 1 context")
-        return found
+    def from_json(cls, values: Mapping[str, Sequence[float]]) -> dict[str, Statistic]:
+        """By name. raises : ValueError for what is no statistic"""
+        statistics = {name: cls(*map(float, numbers)) for name, numbers in values.items()}
+        for statistic in statistics.values():
+            if not (math.isfinite(sum(statistic)) and statistic.stderr >= 0 and statistic.n > 1):
+                raise ValueError(
+                    f"what was seen is {statistics}, expected numbers, errors of at least 0, more than 1 context"
+                )
+        return statistics
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Anchors:
     """Where the rungs of one ladder stand.
 
-    mean, cov : float64, shape (N,) and (N, N), rungs of the scale. ladder : Ladder.hash of what was placed, or ""
+    mean, cov : float64, shape (N,) and (N, N), rungs of the scale
+    ladder : Ladder.hash of the ladder that was placed, or ""
     sharpness, sharpness_sd : as in Prior, of this context
     """
 
@@ -66,7 +70,8 @@ class Scale:
 
     ladders : context id -> its anchors; a ladder that is not among them is expected at 1..N, as uneven as ladders are
     signature : what the answers came from; whoever uses the scale must ask in the same way (`check`)
-    seen : what drift is told by (`drift.Watch`); no score depends on it, nor the hash. Empty: fitted before there was
+    statistics : by name, what drift is measured against (`drift.Watch`), "seen" in a file; no score depends on it, nor
+        does the hash. Empty: the scale was fitted before there were such
     """
 
     judge: JudgeModel
@@ -74,7 +79,7 @@ class Scale:
     task: str
     attribute: str
     signature: Signature
-    seen: Mapping[str, Statistic] = field(default_factory=dict)
+    statistics: Mapping[str, Statistic] = field(default_factory=dict)
 
     @property
     def n_rungs(self) -> int:
@@ -85,7 +90,9 @@ class Scale:
         """Why nothing can be placed by this judge; "" where it can."""
         if self.judge.rungs_rise:
             return ""
-        falling = f"; it puts {self.falling_words} upside down" if self.falling else ""
+        falling = ""
+        if self.falling:
+            falling = f"; it puts {self.falling_words} upside down"
         return (
             f"the judge does not see the ladders rise: over {self.judge.n_ladders} ladders of {self.n_rungs} rungs, "
             "its answers put higher rungs ahead by no more than chance or 0.2 nats, so that they are no scale"
@@ -94,21 +101,25 @@ class Scale:
 
     @property
     def falling(self) -> tuple[str, ...]:
-        """The contexts whose ladder the judge sees fall, by more than twice the error of that: look at these ladders.
+        """The contexts whose ladder the judge sees fall, by more than two standard errors: look at these ladders.
         Texts are placed on them all the same."""
         level = centred_levels(self.n_rungs)
-        return tuple(
-            name
-            for name, anchors in self.ladders.items()
-            if level @ anchors.mean < -2 * math.sqrt(level @ anchors.cov @ level)
-        )
+        falling = []
+        for name, anchors in self.ladders.items():
+            stderr = math.sqrt(level @ anchors.cov @ level)
+            if level @ anchors.mean < -2 * stderr:
+                falling.append(name)
+        return tuple(falling)
 
     @property
     def falling_words(self) -> str:
         """How many ladders fall, and the first of them by name."""
         names = [repr(name) for name in self.falling]
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        return f"{len(names)} of them ({'contexts' if len(names) > 1 else 'context'} {', '.join(names[:_NAMED])}{more})"
+        noun = "contexts" if len(names) > 1 else "context"
+        shown = ", ".join(names[:_NAMED])
+        if len(names) > _NAMED:
+            shown += f" and {len(names) - _NAMED} more"
+        return f"{len(names)} of them ({noun} {shown})"
 
     @property
     def hash(self) -> str:
@@ -124,13 +135,11 @@ class Scale:
         verdicts: FloatArray,
         n_samples: FloatArray | None = None,
     ) -> Posterior:
-        """Where targets stand, each by its own answers alone; one row an answer. Posterior.rungs is of each target's
-        ladder.
+        """Where targets stand, each by its own answers alone. Each target has its own row in Posterior.rungs.
 
         contexts : id of each target's context
-        target : place in `contexts`. level : 1..N. swapped : as in Verdict
-        verdicts : shape (n_answers, 3); better, worse, similar, of the target, which sum to 1 (`three_way`); one that
-            was never given is left out
+        target : of each answer, the index in `contexts`. level : of the rung, 1..N. swapped : as in Verdict
+        verdicts : shape (n_answers, 3); better, worse, similar, of the target, which sum to 1 (`three_way`)
         n_samples : shape (n_answers,), as in SoftAnswers; None: exact probabilities
         raises : InputError for levels that the scale has not, or numbers that are no probabilities
         """
@@ -143,35 +152,40 @@ class Scale:
             )
         n_targets = len(contexts)
         answers = SoftAnswers(
-            n_ladders=n_targets,  # each target has a ladder of its own: none tells another one's rungs anything
+            n_ladders=n_targets,  # A ladder for each target, so that no target changes another one's rungs.
             n_rungs=self.n_rungs,
             target_ladder=np.arange(n_targets),
             ladder=target,
             first=target + self.n_rungs,
             second=level - 1,
             sign=np.where(swapped, -1.0, 1.0),
-            probs=_summing_to_1(verdicts),
+            probs=_normalise(verdicts),
             n_samples=n_samples,
         )
         return positions(answers, self.judge, self.prior(contexts))
 
     def prior(self, contexts: Sequence[str]) -> Prior:
-        """Of targets, each with a ladder of its own."""
+        """Of targets, each with a ladder for itself."""
         n = self.n_rungs
         expected = self.judge.prior(1)
-        covariance = np.linalg.inv(expected.precision[0])
-        unknown = Anchors(expected.rungs[0], covariance, sharpness_sd=self.judge.sharpness_sd)
+        unknown = Anchors(
+            mean=expected.rungs[0],
+            cov=np.linalg.inv(expected.precision[0]),
+            sharpness_sd=self.judge.sharpness_sd,
+        )
         names, index = np.unique(np.array(contexts, dtype=object), return_inverse=True)
         anchors = [self.ladders.get(name, unknown) for name in names]
+        mean = np.array([one.mean for one in anchors]).reshape(-1, n)
+        cov = np.array([one.cov for one in anchors]).reshape(-1, n, n)
         return Prior(
-            rungs=np.array([one.mean for one in anchors]).reshape(-1, n)[index],
-            precision=np.linalg.inv(np.array([one.cov for one in anchors]).reshape(-1, n, n))[index],
+            rungs=mean[index],
+            precision=np.linalg.inv(cov)[index],
             sharpness=np.array([one.sharpness for one in anchors])[index],
             sharpness_sd=np.array([one.sharpness_sd for one in anchors])[index],
         )
 
     def check(self, signature: Signature) -> None:
-        """raises : InputError where the questions would not be those that the scale was fitted on"""
+        """raises : InputError where questions would be asked in another way than those that the scale was fitted on"""
         free = {*_FREE, "orders"} if self.judge.bias_known else _FREE
         for part, (ours, theirs) in self.signature.differs(signature).items():
             if part not in free:
@@ -184,10 +198,9 @@ class Scale:
                 )
 
     def _plain(self) -> dict[str, object]:
-        ladders = {
-            name: asdict(anchors) | {"mean": anchors.mean.tolist(), "cov": anchors.cov.tolist()}
-            for name, anchors in self.ladders.items()
-        }
+        ladders = {}
+        for name, anchors in self.ladders.items():
+            ladders[name] = asdict(anchors) | {"mean": anchors.mean.tolist(), "cov": anchors.cov.tolist()}
         return {
             "task": self.task,
             "attribute": self.attribute,
@@ -201,7 +214,8 @@ class Scales(tuple[Scale, ...]):
     """Scales of several attributes, or lengths of ladder, in one JSON file; equal scales give equal bytes."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        text = _json({"format": FORMAT, "scales": [scale._plain() | {"seen": scale.seen} for scale in self]})
+        scales = [scale._plain() | {"seen": scale.statistics} for scale in self]
+        text = _json({"format": FORMAT, "scales": scales})
         write_whole(path, text.encode() + b"\n")
 
     @classmethod
@@ -218,9 +232,9 @@ class Scales(tuple[Scale, ...]):
                     value=content["format"],
                     source=str(path),
                 )
-            made = cls(_scale(values) for values in content["scales"])
-            _json([scale._plain() for scale in made]).encode()  # NaN and half a surrogate pair are ValueErrors
-            return made
+            scales = cls(_read_scale(values) for values in content["scales"])
+            _json([scale._plain() for scale in scales]).encode()  # NaN and half a surrogate pair are ValueErrors here.
+            return scales
         except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise InputError(
                 f"cannot read the scale {path}: {type(error).__name__}: {error}. Expected a file that `synthscore "
@@ -232,47 +246,46 @@ class Scales(tuple[Scale, ...]):
 def three_way(verdicts: FloatArray, protocol: str) -> FloatArray:
     """Probabilities that sum to 1, shape (n, 3), of verdicts as this protocol gives them.
 
-    Two answers, each with its own yes and no (yes_no_two_sided), are better and not worse, worse and not better, or
-    neither of these, which counts as similar: better - worse stays what it was. The verdicts of other protocols sum to
-    1 already, but for rounding. A row of NaN stays one.
+    The protocol yes_no_two_sided asks two questions, each answered by yes or no: better and not worse counts as better,
+    worse and not better as worse, and all else as similar, so that better - worse stays what it was. The verdicts of
+    other protocols sum to 1 already, but for rounding. A row of NaN stays one.
     """
     if protocol != "yes_no_two_sided":
-        return _summing_to_1(verdicts)
+        return _normalise(verdicts)
     better = verdicts[:, 0] * (1 - verdicts[:, 1])
     worse = verdicts[:, 1] * (1 - verdicts[:, 0])
     return np.stack([better, worse, 1 - better - worse], axis=1)
 
 
-def _summing_to_1(verdicts: FloatArray) -> FloatArray:
-    """Without what rounding has left; what is further off is no distribution, and stays: SoftAnswers refuse it."""
+def _normalise(verdicts: FloatArray) -> FloatArray:
+    """Without rounding errors. Rows whose sum is further from 1 stay as they are, and SoftAnswers refuse them."""
     total = verdicts.sum(axis=1, keepdims=True)
     return verdicts / np.where(np.abs(total - 1) > 1e-6, 1.0, total)
 
 
-def _scale(values: Mapping[str, object]) -> Scale:
+def _read_scale(values: Mapping[str, Any]) -> Scale:
     """raises : ValueError, and its like, for what cannot be used"""
-    of = dict(values)
-    ladders = {
-        name: Anchors(
-            **{**each, "mean": np.array(each["mean"], dtype=float), "cov": np.array(each["cov"], dtype=float)}
-        )
-        for name, each in of["ladders"].items()  # type: ignore[attr-defined]
-    }
-    judge = JudgeModel.of(of["judge"])  # type: ignore[arg-type]
-    for name, each in ladders.items():
-        np.linalg.cholesky(each.cov)  # raises
-        fits = each.mean.shape == (judge.n_rungs,) and len(each.cov) == judge.n_rungs
-        if not fits or not max(abs(each.mean).max(), abs(each.sharpness), abs(each.sharpness_sd)) < 1e9:
-            raise ValueError(f"the ladder {name!r} is {each}, expected {judge.n_rungs} positions, and numbers")
-    seen = Statistic.of(of.get("seen", {}))  # type: ignore[arg-type]
+    judge = JudgeModel.from_dict(values["judge"])
     return Scale(
         judge=judge,
-        ladders=ladders,
-        task=str(of["task"]),
-        attribute=str(of["attribute"]),
-        signature=Signature.parse(str(of["signature"])),
-        seen=seen,
+        ladders={name: _read_anchors(name, anchors, judge.n_rungs) for name, anchors in values["ladders"].items()},
+        task=str(values["task"]),
+        attribute=str(values["attribute"]),
+        signature=Signature.parse(str(values["signature"])),
+        statistics=Statistic.from_json(values.get("seen", {})),
     )
+
+
+def _read_anchors(name: str, values: Mapping[str, Any], n_rungs: int) -> Anchors:
+    """raises : ValueError, and its like, for what cannot be used"""
+    mean = np.array(values["mean"], dtype=float)
+    cov = np.array(values["cov"], dtype=float)
+    anchors = Anchors(**{**values, "mean": mean, "cov": cov})
+    np.linalg.cholesky(cov)  # LinAlgError, a ValueError, for what is no covariance
+    fits = mean.shape == (n_rungs,) and len(cov) == n_rungs
+    if not fits or not max(abs(mean).max(), abs(anchors.sharpness), abs(anchors.sharpness_sd)) < 1e9:
+        raise ValueError(f"the ladder {name!r} is {anchors}, expected {n_rungs} positions, and numbers")
+    return anchors
 
 
 def _json(values: object) -> str:

@@ -26,7 +26,7 @@ LEVEL = 0.9
 UNSETTLED = "its position still moved when the steps ran out, so that its error may be larger than it says"
 
 
-def answers_of(
+def gather_answers(
     n_rungs: int,
     n_ladders: int,
     ladder_of: IntArray,
@@ -35,11 +35,12 @@ def answers_of(
     protocol: str,
     n_samples: FloatArray | None = None,
 ) -> SoftAnswers:
-    """Those that were given about pairs of texts, on ladders of one length; what failed is missing.
+    """The answers that were given about pairs of texts, on ladders of one length; failed ones are left out.
 
     ladder_of : of each target, its ladder, shape (n_targets,)
     compared : shape (n_pairs, 3); ladder, text asked about, rung it was compared with, numbered as in SoftAnswers
-    by_order : shape (n_orders, n_pairs, 3), as in Verdicts; NaN where there is no answer. protocol : that it came by
+    by_order : shape (n_orders, n_pairs, 3), as in Verdicts; NaN where there is no answer
+    protocol : how they were asked
     n_samples : shape (n_orders, n_pairs), as in Verdicts; None: exact probabilities
     """
     n_orders, n_pairs = by_order.shape[:2]
@@ -60,17 +61,24 @@ def answers_of(
     )
 
 
-def fitted(
+def fit_scale(
     answers: SoftAnswers, ladders: Mapping[str, Ladder], task: str, attribute: str, signature: Signature
 ) -> tuple[Scale, Posterior]:
     """The scale that these answers make, and where their targets stand on it. ladders : by context id, in order"""
     judge, posterior = fit(answers)
     anchors = _anchors(posterior, ladders)
-    scale = Scale(judge, anchors, task, attribute, signature.with_(task=task, attribute=attribute))
-    return replace(scale, seen=Watch.scale(scale).observe(answers, list(ladders)).now()), posterior
+    scale = Scale(
+        judge=judge,
+        ladders=anchors,
+        task=task,
+        attribute=attribute,
+        signature=signature.with_(task=task, attribute=attribute),
+    )
+    watch = Watch.scale(scale).observe(answers, list(ladders))
+    return replace(scale, statistics=watch.now()), posterior
 
 
-def extended(answers: SoftAnswers, ladders: Mapping[str, Ladder], scale: Scale) -> Scale:
+def add_ladders(answers: SoftAnswers, ladders: Mapping[str, Ladder], scale: Scale) -> Scale:
     """The scale with the ladders that it lacks, which are placed by the verdicts on their rungs."""
     contexts = list(ladders)
     lacking = [index for index, name in enumerate(contexts) if name not in scale.ladders]
@@ -78,8 +86,8 @@ def extended(answers: SoftAnswers, ladders: Mapping[str, Ladder], scale: Scale) 
         return scale
     none = np.zeros(0, dtype=np.int64)
     rungs = replace(answers.take(answers.first < answers.n_rungs), target_ladder=none)
-    found = positions(rungs, scale.judge)
-    if unsettled := [contexts[k] for k in lacking if not found.settled[k]]:
+    posterior = positions(rungs, scale.judge)
+    if unsettled := [contexts[k] for k in lacking if not posterior.settled[k]]:
         warnings.warn(
             f"scale {scale.task}/{scale.attribute}: of {len(lacking)} ladders that it lacked, {len(unsettled)} (the "
             f"first: context {unsettled[0]!r}) still moved when the steps ran out, expected all to come to rest. Look "
@@ -87,25 +95,25 @@ def extended(answers: SoftAnswers, ladders: Mapping[str, Ladder], scale: Scale) 
             SynthscoreWarning,
             stacklevel=2,
         )
-    return replace(scale, ladders={**_anchors(found, ladders), **scale.ladders})
+    return replace(scale, ladders={**_anchors(posterior, ladders), **scale.ladders})
 
 
-def _anchors(found: Posterior, ladders: Mapping[str, Ladder]) -> dict[str, Anchors]:
-    return {
-        name: Anchors(
-            mean=found.rungs[index],
-            cov=found.rung_cov[index],
+def _anchors(posterior: Posterior, ladders: Mapping[str, Ladder]) -> dict[str, Anchors]:
+    anchors = {}
+    for index, (name, ladder) in enumerate(ladders.items()):
+        anchors[name] = Anchors(
+            mean=posterior.rungs[index],
+            cov=posterior.rung_cov[index],
             ladder=ladder.hash,
-            sharpness=float(found.sharpness[index]),
-            sharpness_sd=float(found.sharpness_sd[index]),
+            sharpness=float(posterior.sharpness[index]),
+            sharpness_sd=float(posterior.sharpness_sd[index]),
         )
-        for index, (name, ladder) in enumerate(ladders.items())
-    }
+    return anchors
 
 
-def placed(answers: SoftAnswers, ladders: Mapping[str, Ladder], scale: Scale) -> tuple[Scale, Posterior]:
-    """The scale with the ladders that it lacks; and targets on it, each by its own answers alone."""
-    scale = extended(answers, ladders, scale)
+def place_targets(answers: SoftAnswers, ladders: Mapping[str, Ladder], scale: Scale) -> tuple[Scale, Posterior]:
+    """The scale with the ladders that it lacks; and where targets stand on it, each by its own answers alone."""
+    scale = add_ladders(answers, ladders, scale)
     about = answers.take(answers.first >= answers.n_rungs)
     names = list(ladders)
     posterior = scale.place(

@@ -6,7 +6,7 @@ the judge is sharp lie further apart, too. So, over contexts,
 
     L = log length of the ladder  =  g + s,      T = log spread of the texts  =  g + h,      cov(L, T) = var(g)
 
-with h, by how much the texts of contexts really differ in spread. All three are taken as normal.
+where h is how much the texts of contexts really differ in spread. All three are taken as normal.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...types import FloatArray
+from ...types import FloatArray, IntArray
 from .model import JudgeModel, Posterior, SoftAnswers, centred_levels
 
-_LEAST_KNOWN = 0.05  # share of what lengths differ by that answers must tell, or they count as telling this much
+_LEAST_KNOWN = 0.05  # Answers count as telling at least this share of a difference, so that nothing is divided by 0.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,78 +36,120 @@ class Lengths:
     spread_error: FloatArray
 
     @classmethod
-    def of(cls, answers: SoftAnswers, posterior: Posterior, judge: JudgeModel) -> Lengths:
-        """posterior : without sharpness, by a judge (JudgeModel.alike) whose ladders have all of g + s as stretch
-
-        What answers leave open is drawn towards what is expected: of what lengths differ by, only the part `known` is
-        seen, of the spread of texts its square. That is undone.
+    def measure(cls, answers: SoftAnswers, posterior: Posterior, judge: JudgeModel) -> Lengths:
+        """posterior : by a judge that is equally sharp on all contexts (JudgeModel.equally_sharp), so that all of g + s
+        counts as stretch
         """
-        from scipy.special import polygamma
-
-        n, n_ladders, (_, stretch, uneven) = judge.n_rungs, answers.n_ladders, judge.rung_sd
-        level = centred_levels(n)
-        size = level @ level
-        left = np.einsum("n,cnm,m->c", level, posterior.rung_cov, level) / size**2
-        known = np.maximum(1 - left / (stretch**2 + uneven**2 / size), _LEAST_KNOWN)
-        squares = ((posterior.rungs - posterior.rungs.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
-        ladder = np.log(np.maximum(squares / (size + uneven**2 * (n - 1)), 1e-6)) / 2 / known
-
-        asked = posterior.n_answers > 0
-        at = answers.target_ladder[asked]
-        mean = posterior.mean[asked]
-        count = np.bincount(at, minlength=n_ladders)
-        middle, left_open = (
-            np.bincount(at, values, n_ladders) / np.maximum(count, 1) for values in (mean, posterior.sd[asked] ** 2)
-        )
-        free = np.maximum(count - 1, 1)
-        squares = np.bincount(at, (mean - middle[at]) ** 2, n_ladders) / free + left_open
-        seen = np.maximum(1 - left_open / judge.target_sd**2, _LEAST_KNOWN)
-        spread = np.log(np.maximum(squares, 1e-12)) / 2 / seen**2
-        error = np.where(count > 1, polygamma(1, free / 2) / 4 / seen**2, np.inf)
-        # How spread texts usually are is told by these very contexts: by one of them alone, T tells nothing.
-        weight = _normalised(1 / (error + stretch**2))
+        ladder, ladder_error = _ladder_lengths(posterior, judge)
+        spread, spread_error, count = _text_spreads(answers, posterior, judge)
+        # The usual spread of texts is taken from these very contexts, so that T of a single context says nothing.
+        stretch = judge.rung_sd[1]
+        weight = _normalise(1 / (spread_error + stretch**2))
         spread = np.where(count > 1, spread - weight @ (spread - ladder), 0.0)
-        return cls(ladder, left / known, spread, error / max(1 - weight @ weight, 1e-9))
+        return cls(
+            ladder=ladder,
+            ladder_error=ladder_error,
+            spread=spread,
+            spread_error=spread_error / max(1 - float(weight @ weight), 1e-9),
+        )
+
+
+def _ladder_lengths(posterior: Posterior, judge: JudgeModel) -> tuple[FloatArray, FloatArray]:
+    """L of each context and the variance of its error, shape (n_ladders,).
+
+    The posterior draws each length towards the expected one and shows only the part `known` of the difference, by which
+    it is therefore divided.
+    """
+    n = judge.n_rungs
+    _, stretch, uneven = judge.rung_sd
+    level = centred_levels(n)
+    size = level @ level
+    unknown = np.einsum("n,cnm,m->c", level, posterior.rung_cov, level) / size**2
+    known = np.maximum(1 - unknown / (stretch**2 + uneven**2 / size), _LEAST_KNOWN)
+    centre = posterior.rungs.mean(axis=1, keepdims=True)
+    squares = ((posterior.rungs - centre) ** 2).sum(axis=1)
+    length = np.log(np.maximum(squares / (size + uneven**2 * (n - 1)), 1e-6)) / 2
+    return length / known, unknown / known
+
+
+def _text_spreads(
+    answers: SoftAnswers, posterior: Posterior, judge: JudgeModel
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    """T of each context up to a constant, the variance of its error, and the texts with answers, shape (n_ladders,).
+
+    The posterior shows only the square of the part `known` of the spread, by which it is therefore divided.
+    """
+    from scipy.special import polygamma
+
+    n_ladders = answers.n_ladders
+    asked = posterior.n_answers > 0
+    ladder = answers.target_ladder[asked]
+    mean = posterior.mean[asked]
+    count: IntArray = np.bincount(ladder, minlength=n_ladders)
+    divisor = np.maximum(count, 1)
+    middle = np.bincount(ladder, mean, n_ladders) / divisor
+    unknown = np.bincount(ladder, posterior.sd[asked] ** 2, n_ladders) / divisor
+    freedom = np.maximum(count - 1, 1)
+    squares = np.bincount(ladder, (mean - middle[ladder]) ** 2, n_ladders) / freedom + unknown
+    known = np.maximum(1 - unknown / judge.target_sd**2, _LEAST_KNOWN)
+    spread = np.log(np.maximum(squares, 1e-12)) / 2 / known**2
+    error = np.where(count > 1, polygamma(1, freedom / 2) / 4 / known**2, np.inf)
+    return spread, error, count
 
 
 class Deviations(NamedTuple):
-    """Standard deviations of g, s and h; and how far answers have told g and s apart, from 0 (half each) to 1."""
+    """Standard deviations of g, s and h; told_apart says how far the texts could tell g from s, 0 (half each) to 1."""
 
     sharpness: float
     stretch: float
     spread: float
-    told: float
+    told_apart: float
 
 
-def share(lengths: Lengths, prior: float, n_prior: float) -> Deviations:
-    """The variance of L is half g's before any text is seen; cov(L, T) moves that as far as its own error lets it.
+def find_deviations(lengths: Lengths, prior: float, n_prior: float) -> Deviations:
+    """Divide the variance of L between g and s.
+
+    Before any text is looked at, g has half of it. cov(L, T), which estimates g's variance, moves this by its weight
+    against that guess, each weighted by the inverse of its variance.
 
     prior : standard deviation of L that counts as n_prior ladders
     """
     ladder = lengths.ladder
-    own = float(np.maximum(ladder**2 - lengths.ladder_error, 0).sum())
-    total = (own + n_prior * prior**2) / (len(ladder) + n_prior)
-    weight = _normalised(1 / (lengths.spread_error + total))
-    free = max(1 / float(weight @ weight) - 1, 1e-9) if weight.any() else 1e-9
-    error = float(weight @ np.where(weight > 0, lengths.spread_error, 0.0))
-    off = lengths.spread - weight @ lengths.spread
-    cov, var = (float(weight @ (values * off)) * (1 + 1 / free) for values in (ladder - weight @ ladder, off))
-    of_cov = max(var, total + error) * (total + float(weight @ lengths.ladder_error)) / free
-    precision = 1 / of_cov, 4 / total**2
-    told = precision[0] / sum(precision)
-    sharp = float(np.clip(told * cov + (1 - told) * total / 2, 0.0, total))
-    spread = max(var - sharp - error, 0.0)
-    return Deviations(math.sqrt(sharp), math.sqrt(total - sharp), math.sqrt(spread), float(told))
+    measured = float(np.maximum(ladder**2 - lengths.ladder_error, 0).sum())
+    total = (measured + n_prior * prior**2) / (len(ladder) + n_prior)
+    weight = _normalise(1 / (lengths.spread_error + total))
+    freedom = 1e-9
+    if weight.any():
+        freedom = max(1 / float(weight @ weight) - 1, 1e-9)
+    spread_error = float(weight @ np.where(weight > 0, lengths.spread_error, 0.0))
+    ladder_error = float(weight @ lengths.ladder_error)
+    off_ladder = ladder - weight @ ladder
+    off_spread = lengths.spread - weight @ lengths.spread
+    cov = float(weight @ (off_ladder * off_spread)) * (1 + 1 / freedom)
+    var = float(weight @ (off_spread * off_spread)) * (1 + 1 / freedom)
+    var_of_cov = max(var, total + spread_error) * (total + ladder_error) / freedom
+    precision = 1 / var_of_cov
+    prior_precision = 4 / total**2
+    told_apart = precision / (precision + prior_precision)
+    sharp = float(np.clip(told_apart * cov + (1 - told_apart) * total / 2, 0.0, total))
+    spread = max(var - sharp - spread_error, 0.0)
+    return Deviations(
+        sharpness=math.sqrt(sharp),
+        stretch=math.sqrt(total - sharp),
+        spread=math.sqrt(spread),
+        told_apart=float(told_apart),
+    )
 
 
-def sharpness(lengths: Lengths, judge: JudgeModel) -> tuple[FloatArray, FloatArray]:
-    """g of each context by its L and T, and the standard deviation of what they leave of it, shape (n_ladders,)."""
+def find_sharpness(lengths: Lengths, judge: JudgeModel) -> tuple[FloatArray, FloatArray]:
+    """g of each context by its L and T, and the standard deviation of its error, shape (n_ladders,)."""
     by_ladder = 1 / np.maximum(judge.rung_sd[1] ** 2 + lengths.ladder_error, 1e-12)
     by_texts = 1 / (judge.spread_sd**2 + lengths.spread_error)
     var = 1 / (max(judge.sharpness_sd, 1e-12) ** -2 + by_ladder + by_texts)
-    return (by_ladder * lengths.ladder + by_texts * lengths.spread) * var, np.sqrt(var)
+    sharpness = (by_ladder * lengths.ladder + by_texts * lengths.spread) * var
+    return sharpness, np.sqrt(var)
 
 
-def _normalised(weight: FloatArray) -> FloatArray:
-    """Summing to 1, where there is any."""
+def _normalise(weight: FloatArray) -> FloatArray:
+    """The weights divided by their sum; zeros stay zeros."""
     return weight / weight.sum() if weight.any() else weight
