@@ -44,6 +44,11 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "synthscore"
 
 
+def default_store() -> Path:
+    """The file of answers where none is named: $SYNTHSCORE_STORE, or one in the cache folder."""
+    return Path(os.environ.get("SYNTHSCORE_STORE") or cache_folder() / "answers.sqlite")
+
+
 @cache
 def hub_is_reachable() -> bool:
     """One short look for the whole process: without a network the hub's client would try each file for minutes."""

@@ -58,11 +58,11 @@ EXPECTED = {
     "a task without ladders": "the row's task is 'story', and there are only ladders of summarization",
     "text is null": "text is None, expected a text that is not empty",
     "text is NaN": "text is None, expected a text that is not empty",
-    "text is a number": "text is 7, expected a text that is not empty",
-    "text is an object": "text is {'a': 'b'}, expected a text that is not empty",
+    "text is a number": "text is 7, expected a text. Write the text there",
+    "text is an object": "text is {'a': 'b'}, expected a text. Write the text there",
     "text is empty": "text is '', expected a text that is not empty",
     "text is invisible": "text is '\\u200b \\ufeff', expected a text that is not empty",
-    "context is a number": "context is 7, expected a text that is not empty",
+    "context is a number": "context is 7, expected a text. Write the text there",
     "no such columns": "there is no 'context_id', but",
 }
 SCORED = {name for name, reason in EXPECTED.items() if not reason}

@@ -9,17 +9,18 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, UnusedCliTokensError
 
 from .._version import __version__
 from ..errors import InputError, SynthscoreError, Unasked
+from ..io.assumed import ASSUMED, Assumed
 from .costs import BUDGET, interrupted_line
 from .messages import BROKEN_PIPE, ERROR, INTERRUPTED, OK, STOPPED, USAGE, Messages, UsageError, as_usage, visible
 from .panels import ARGUMENTS, OPTIONS
+from .register import require_outputs_apart
 
 HELP = """
 Absolute quality scores for generated texts: a judge model compares each text with a ladder of synthetic references;
@@ -112,12 +113,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else list(argv)
     messages = Messages()
     BUDGET.set(None)
+    ASSUMED.set(Assumed())
     try:
         try:
             words = argv[:-1] if argv[-1:] == [EVERYTHING] and HELPS.intersection(argv[-2:]) else argv
             verb, given, _ = build_app(argv).parse_args(words, exit_on_error=False, print_error=False)
             messages = given.arguments.get("messages", messages)
-            _require_apart(given.arguments)
+            require_outputs_apart(verb.__name__, given.arguments)
+            for group in given.arguments.values():
+                if hasattr(group, "assume"):
+                    group.assume()
         except CycloptsError as error:
             raise UsageError(_plain(error)) from error
         except InputError as error:  # of a noun of the library that is a group of options, or of two files that are one
@@ -142,44 +147,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         print(visible(f"{type(error).__name__}: {' '.join(str(error).split())}"), file=sys.stderr)
         return USAGE if isinstance(error, UsageError) else ERROR
-
-
-OUTPUTS = ("output", "dropped", "unsure", "save_scale", "store", "log_file", "questions_to", "positions")
-"""Options that name what is written."""
-
-
-def _require_apart(options: Mapping[str, Any]) -> None:
-    """raises : InputError where a file that is written is another file of the command, read or written, or lies in a
-    folder that is read"""
-    written: dict[str, str] = {}
-    others: dict[str, str] = {}
-    for name, value in _values(options):
-        if isinstance(value, str):
-            (written if name in OUTPUTS else others)[name.replace("_", "-")] = _file_of(value)
-    if "store" not in written and (store := os.environ.get("SYNTHSCORE_STORE")):
-        others["SYNTHSCORE_STORE"] = store
-    if written:
-        from ..io.write import require_apart
-
-        require_apart(written, others)
-
-
-def _file_of(value: str) -> str:
-    """The file that an option's value names; of recorded:FILE#PART, its FILE."""
-    if value.startswith("recorded:"):
-        return value.removeprefix("recorded:").partition("#")[0]
-    return value
-
-
-def _values(options: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Each value by its option; groups of options and lists taken apart."""
-    for name, value in options.items():
-        if is_dataclass(value):
-            yield from _values({each.name: getattr(value, each.name) for each in fields(value)})
-        elif isinstance(value, list | tuple):
-            yield from ((f"{name} {index}", one) for index, one in enumerate(value, 1))
-        else:
-            yield name, value
 
 
 def _plain(error: CycloptsError) -> str:

@@ -12,6 +12,7 @@ from cyclopts import Parameter, Token
 from cyclopts.validators import Number
 
 from ..errors import InputError
+from ..io.assumed import ASSUMED, Assumed
 from ..io.formats import list_formats
 from ..io.shards import Shard
 from ..judging.asking import Asking, ProtocolName
@@ -178,6 +179,10 @@ class Input:
     "of text files"
     field: Annotated[list[str] | None, Parameter(group=FIRST)] = None
     "NAME=COLUMN: which column holds a field of ours, such as text=summary; may be repeated"
+    separator: str | None = None
+    "of columns in CSV, a character or tab (default: what the first lines show)"
+    input_format: Literal["jsonl", "json", "csv", "tsv"] | None = None
+    "of files whose names say none, and of stdin (default: JSONL on stdin)"
 
     def __post_init__(self) -> None:
         _ = self.fields  # or what is wrong is reported once rows are read
@@ -190,11 +195,16 @@ class Input:
             name, _, column = text.partition("=")
             if not (name and column):
                 raise UsageError(f"--field {text!r} is not NAME=COLUMN. Write it as in --field text=summary")
-            if name in columns:
-                both = f"as {columns[name]} and as {column}"
-                raise UsageError(f"--field names {name} twice, {both}. Leave one of them out")
-            columns[name] = column
+            if columns.setdefault(name, column) != column:
+                raise UsageError(f"--field {name} is given twice, as {columns[name]} and {column}. Leave one out")
         return columns
+
+    def assume(self) -> None:
+        """For all files of this command. raises : UsageError"""
+        separator = {"tab": "\t", "\\t": "\t"}.get(self.separator or "", self.separator or "")
+        if len(separator) > 1 or separator in ('"', "\n", "\r"):
+            raise UsageError(f"--separator {self.separator!r} is not one character, such as ';', or tab. Write one")
+        ASSUMED.set(Assumed(separator, self.input_format or ""))
 
 
 @Parameter(name="*", group="ladders")

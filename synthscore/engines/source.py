@@ -104,12 +104,15 @@ class Source:
         return file.parent.name[:12]  # the hub's client keeps files in a folder that is named for the commit
 
 
-def load_tokenizer(name: str) -> Any:
-    """A tokenizer by itself, of a folder or a hub id. raises : whatever transformers does"""
+def load_tokenizer(name: str, *, download: bool = True) -> Any:
+    """A tokenizer by itself, of a folder or a hub id. raises : whatever transformers does
+
+    download : the user named it; else, where a file did, it is taken from this machine alone
+    """
     from transformers import AutoTokenizer
 
-    is_here = Path(name).is_dir() or hub_is_reachable()
-    return AutoTokenizer.from_pretrained(name, trust_remote_code=False, local_files_only=not is_here)
+    reachable = download and (Path(name).is_dir() or hub_is_reachable())
+    return AutoTokenizer.from_pretrained(name, trust_remote_code=False, local_files_only=not reachable)
 
 
 def _in_file(path: Path, revision: str | None) -> Source:

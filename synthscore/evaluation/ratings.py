@@ -202,6 +202,14 @@ class Ratings:
 # ------------------------------------------------------------------------------------------------- reading
 
 
+class Rated(NamedTuple):
+    """How a text was rated, in which row first, and by whom, where rows are of one rater each."""
+
+    rating: MeanRating
+    first: int
+    raters: tuple[str, ...] = ()
+
+
 class MeanRating(NamedTuple):
     """How a text was rated on an attribute.
 
@@ -220,9 +228,9 @@ class RatedRows:
     contexts: dict[str, Context] = field(default_factory=dict)
     errors: list[InputError] = field(default_factory=list)
     n_rows: int = 0
-    # With the number of the row: of each text the first one, of each rating (attribute -> id -> rating) its own.
+    # Of each text, with the number of its first row; of each rating: attribute -> id -> what was rated, and where.
     _texts: dict[str, tuple[RatedText, int]] = field(default_factory=dict)
-    _rated: dict[str, dict[str, tuple[MeanRating, int]]] = field(default_factory=dict)
+    _rated: dict[str, dict[str, Rated]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, rows: Iterable[Row | InputError], attribute: str | None) -> RatedRows:
@@ -265,21 +273,32 @@ class RatedRows:
         written = known.text or text.text
         fault = "" if written else known.fault or text.fault
         self._texts[text.id] = replace(known, text=written, fault=fault, references=references), first
+        raters = (read_id(row, "rater"),) if row.has("rater") else ()
         for name, rating in rated.items():
             by_id = self._rated.setdefault(name, {})
-            if rating.mean is not None and text.id in by_id:
-                problem = f"text {text.id!r} is rated on {name} a second time, after row {by_id[text.id][1]}"
-                remedy = "Leave out one of them, or put the ratings of several people into a list"
+            if rating.mean is None:
+                continue
+            if raters:
+                rating = MeanRating(rating.mean, rating.single or (rating.mean,))
+            new = Rated(rating, row.number, raters)
+            before = by_id.get(text.id)
+            if before and (not raters or not before.raters or raters[0] in before.raters):
+                who = f" by {raters[0]!r}" if raters else ""
+                problem = f"text {text.id!r} is rated on {name} a second time{who}, after row {before.first}"
+                remedy = "Leave out one of them, or say who rated: in a column rater, or with all ratings in a list"
                 raise row_error(row, "id", text.id, problem, remedy)
-            if rating.mean is not None:
-                by_id[text.id] = rating, row.number
+            if before:
+                single = before.rating.single + new.rating.single
+                mean = MeanRating(sum(single) / len(single), single)
+                new = Rated(mean, before.first, before.raters + raters)
+            by_id[text.id] = new
 
     @property
     def texts(self) -> list[RatedText]:
         """The texts that somebody rated."""
         texts = []
         for text, _ in self._texts.values():
-            rated = {name: by_id[text.id][0] for name, by_id in self._rated.items() if text.id in by_id}
+            rated = {name: by_id[text.id].rating for name, by_id in self._rated.items() if text.id in by_id}
             human = {name: rating.mean for name, rating in rated.items() if rating.mean is not None}
             if not human:
                 continue

@@ -8,7 +8,8 @@ an empty text.
              "0.5", " -3 ", "1e3", ".5", "+2"; also "inf" and "nan", in any case, as CSV files have them: NaN is missing
              not: booleans, "0,5" (a comma may be meant either way), "1_000", "½", dates
     flag     true or false; 1 or 0, also as 1.0 and 0.0; texts of these, in any case, with spaces around
-    id       a text that is not `types.blank`, as it stands; or an int, as JSON writes it. Not: booleans, 1.5
+    id       a text that is not `types.blank`, as it stands; or a whole number, as JSON writes an int: 1.0 is 1. Not:
+             booleans, 1.5
     text     a text that is not blank and can be encoded, as it stands; or a chat, as `recognised` reads it
 
 Whatever else stands there is an InputError with `source`, `row`, `field` and `value`: never a 0, never left out.
@@ -47,9 +48,15 @@ _USUAL = {
     "context_id": ("article_id", "doc_id", "document_id", "source_id", "prompt_id"),
 }
 """Our name -> what others call such a column, likeliest first."""
+_CHATS = ("messages", "conversations", "conversation")
+"""Columns that hold a chat, of which the last message is the text."""
+_ROLES = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bot": "assistant"}
+"""How ShareGPT calls whose message it is."""
+_BEGINS_A_CHAT = re.compile(r'\s*\[\s*\{\s*"(role|content|from|value)"')
 _DOUBTFUL = ("source",)  # may as well say where a text is from
 _MOST_NESTED = 100  # lists and objects in one another
 _NUMBERS = (str, int, float, Decimal, np.integer, np.floating)
+_EXACT = 2**53  # beyond, a float is not one whole number
 _FLAGS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 
 
@@ -196,20 +203,22 @@ def recognised(row: Row) -> Row:
     """The row with its text, context and context_id under these names, where it has them under one usual name each.
 
     A list of messages, mappings with role and content, is read as text: one message as its content, several as a line
-    "Role: content" each. Of a column messages the last is the text, an assistant's, and those before are the context.
+    "Role: content" each. Of a column messages (ShareGPT: conversations, with from and value) the last is the text, an
+    assistant's, and those before are the context. In CSV a list is JSON.
     What is taken for what is logged. raises : InputError for messages that end with somebody else's
     """
     columns = _recognised_columns(tuple(row.values), frozenset(row.fields))
     found: dict[str, Any] = {name: row.values[column] for name, column in columns.items()}
     taken = {name: column for name, column in columns.items() if name != column}
-    if "text" not in found and (chat := _messages(row.values.get("messages"))):
+    column = next((name for name in _CHATS if row.has(name)), "")
+    if "text" not in found and column and (chat := _messages(row.values[column])):
         if chat[-1][0] != "assistant" or len(chat) < 2:
-            seen = f"messages ends with one of {chat[-1][0]!r}" if len(chat) > 1 else "messages holds one message"
+            seen = f"{column} ends with one of {chat[-1][0]!r}" if len(chat) > 1 else f"{column} holds one message"
             remedy = "Give the chat up to the answer that is judged, or name the columns: --field text=COLUMN"
-            raise row_error(row, "text", row.values["messages"], f"{seen}, expected others and an assistant's", remedy)
+            raise row_error(row, "text", row.values[column], f"{seen}, expected others and an assistant's", remedy)
         found["text"] = chat[-1][1]
-        found.setdefault("context", row.values["messages"][:-1])
-        taken["text"], taken["context"] = "messages", taken.get("context", "messages")
+        found.setdefault("context", [{"role": role, "content": said} for role, said in chat[:-1]])
+        taken["text"], taken["context"] = column, taken.get("context", column)
     if taken:
         said = ", ".join(f"{name} from {column!r}" for name, column in taken.items())
         _LOG.info("%s: reading %s; to read others: --field NAME=COLUMN", row.source, said)
@@ -245,8 +254,16 @@ def _recognised_columns(columns: tuple[str, ...], named: frozenset[str]) -> Mapp
 def _messages(value: object) -> list[tuple[str, str]]:
     """(role, content) of each message of a chat; none where it is no chat of texts."""
     chat: list[tuple[str, str]] = []
+    if isinstance(value, str) and _BEGINS_A_CHAT.match(value):
+        with suppress(ValueError):
+            value = read_list(value)
     for message in () if isinstance(value, str) or not isinstance(value, Sequence) else value:
-        role, said = (message.get("role"), message.get("content")) if isinstance(message, Mapping) else (None, None)
+        role = said = None
+        if isinstance(message, Mapping):
+            role, said = message.get("role"), message.get("content")
+            if role is None and said is None:
+                role, said = message.get("from"), message.get("value")
+                role = _ROLES.get(role, role) if isinstance(role, str) else role
         if isinstance(said, list) and all(isinstance(part, Mapping) and "text" in part for part in said):
             said = "\n".join(str(part["text"]) for part in said)
         if not isinstance(role, str) or not isinstance(said, str):
@@ -270,9 +287,12 @@ def read_id(row: Row, name: str, column: str | None = None) -> str:
             return value
     elif isinstance(value, int | np.integer) and not isinstance(value, bool):
         return str(value)
-    seen = f"{column} is {shorten(value)}, expected a text that is not empty"
-    remedy = "Fill it" if isinstance(value, str) or is_missing(value) else "Write it as text"
-    raise row_error(row, name, value, seen, remedy)
+    elif isinstance(value, float | np.floating | Decimal) and -_EXACT <= value <= _EXACT and value == int(value):
+        return str(int(value))  # pandas makes floats of whole numbers where one is missing
+    if isinstance(value, str) or is_missing(value):
+        raise row_error(row, name, value, f"{column} is {shorten(value)}, expected a text that is not empty", "Fill it")
+    seen = f"{column} is {shorten(value)}, expected a text or a whole number"
+    raise row_error(row, name, value, seen, "Write the id as text")
 
 
 def find_id(row: Row, name: str) -> str | None:
@@ -292,12 +312,12 @@ def read_names(row: Row) -> Names:
 
 def text_fault(value: object, column: str = "text") -> tuple[str, str]:
     """What is wrong with a value that is to be a text, and what to do about it; "" and "" for a good one."""
+    if not isinstance(value, str) and not is_missing(value):
+        remedy = "Write the text there, or say which column holds it: --field NAME=COLUMN"
+        return f"{column} is {shorten(value)}, expected a text", remedy
     if not isinstance(value, str) or blank(value):
-        shown = None if is_missing(value) and not isinstance(value, str) else value  # NaN is how pandas writes null
-        remedy = "Fill it, or remove the row"
-        if shown is not None and not isinstance(shown, str):  # it is filled, with something else
-            remedy = "Name the column that holds the text (--field text=COLUMN), or write it as text"
-        return f"{column} is {shorten(shown)}, expected a text that is not empty", remedy
+        shown = value if isinstance(value, str) else None  # NaN is how pandas writes null
+        return f"{column} is {shorten(shown)}, expected a text that is not empty", "Fill it, or remove the row"
     if not encodable(value):
         seen = f"{column} holds half a surrogate pair, which no encoding can write: {shorten(value)}"
         return seen, "Write the text again as UTF-8"

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from ..errors import InputError
 from ..signature import text_hash
 from ..types import Target
+from .assumed import ASSUMED
 from .fields import Item, Row, RowBatch, make_batches, mappings, read_item, row_error
 from .formats import find_format, list_formats, parquet_tables, read_jsonl, table_batches, unreadable
 
@@ -68,7 +69,8 @@ def read_batches(
         return make_batches(enumerate(mappings(source), 1), size, "rows", fields)
     path, name = Path(source), str(source)
     if name == "-":
-        return read_jsonl(name, size, encoding, fields)
+        read = find_format(name, "read").read if ASSUMED.get().format else read_jsonl
+        return read(name, size, encoding, fields)
     if not name:
         raise InputError("cannot read a file without a name. Check the variable that was to hold it", source=name)
     if not path.exists():

@@ -11,6 +11,7 @@ import codecs
 import csv
 import gzip
 import io
+import logging
 import os
 import re
 import sys
@@ -23,11 +24,15 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from ..errors import InputError
+from .assumed import ASSUMED
 from .fields import Fields, RowBatch, is_formula, make_batches, make_row, parse_json, shorten
+from .separated import CsvLines, find_separator
 from .tables import write_csv, write_parquet
 
 Use = Literal["read", "write"]
-_LONGEST_FIELD = 1 << 26  # characters in a CSV field; the csv module stops at 131 072 unless told
+_LOG = logging.getLogger(__name__)
+_WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods")
+_LONGEST = 1 << 26  # characters of a line, and of a CSV field; the csv module stops at 131 072 unless told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +70,14 @@ def find_format(path: str | os.PathLike[str], use: Use) -> Format:
     for each in FORMATS:
         if each.serves(use) and _is_named(path, each):
             return each
-    expected = f"expected {list_formats(use)}. Name a file of one of these formats"
+    if use == "read" and (assumed := ASSUMED.get().format):
+        return next(format for format in FORMATS if format.suffix == f".{assumed}")
+    remedy = "Name a file of one of these formats"
+    if Path(path).suffix.lower() in _WORKBOOKS:
+        remedy = "Of a workbook, save the sheet as CSV UTF-8 (Excel: File, Save As), with any separator"
+    elif use == "read":
+        remedy += ", or say which it is: --input-format jsonl"
+    expected = f"expected {list_formats(use)}. {remedy}"
     raise InputError(f"cannot {use} {path}: its format is unknown, {expected}", source=str(path))
 
 
@@ -142,16 +154,17 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _read_json(path: str, size: int, encoding: str, fields: Fields) -> Iterator[RowBatch]:
     """An array of objects, one object, or, like .jsonl, an object a line."""
-    text = "".join(_lines(path, encoding))
+    name = "stdin" if path == "-" else path
+    text = "".join(_lines(path, encoding, longest=-1))
     try:
         whole = parse_json(text, object_pairs_hook=_each_once)
     except ValueError as error:
         if text.lstrip()[:1] != "[":
-            yield from _line_batches(io.StringIO(text, newline="\n"), size, path, fields)
+            yield from _line_batches(io.StringIO(text, newline="\n"), size, name, fields)
             return
         remedy = "Mend it, or write an object a line into a .jsonl file, where a broken line costs only itself"
-        raise unreadable(path, f"not JSON ({error}). {remedy}") from error
-    yield from make_batches(enumerate(whole if isinstance(whole, list) else [whole], 1), size, path, fields)
+        raise unreadable(name, f"not JSON ({error}). {remedy}") from error
+    yield from make_batches(enumerate(whole if isinstance(whole, list) else [whole], 1), size, name, fields)
 
 
 def _check_columns(columns: Sequence[str], name: str, fields: Fields) -> None:
@@ -162,35 +175,50 @@ def _check_columns(columns: Sequence[str], name: str, fields: Fields) -> None:
 
 
 def _read_csv(path: str, size: int, encoding: str, fields: Fields, delimiter: str) -> Iterator[RowBatch]:
-    """A header, then a row a line; a line of other fields than the header's costs itself alone."""
-    return make_batches(_csv_rows(_lines(path, encoding), delimiter, path, fields), size, path, fields)
+    """A header, then a row a line; a line of other fields than the header's costs itself alone.
+
+    delimiter : where neither the user nor the file says which
+    """
+    name = "stdin" if path == "-" else path
+    lines = CsvLines(_lines(path, encoding))
+    return make_batches(_csv_rows(lines, delimiter, ASSUMED.get().separator, name, fields), size, name, fields)
 
 
-def _csv_rows(lines: Iterable[str], delimiter: str, name: str, fields: Fields) -> Iterator[tuple[int, object]]:
-    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))
+def _csv_rows(lines: CsvLines, usual: str, named: str, name: str, fields: Fields) -> Iterator[tuple[int, object]]:
+    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST))
+    delimiter = named or find_separator(lines, usual)
+    if delimiter != usual and not named:
+        shown = "a tab" if delimiter == "\t" else repr(delimiter)
+        _LOG.info("%s: reading columns separated by %s; to read others: --separator CHARACTER", name, shown)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
         header = next(reader, [])
     except csv.Error as error:
         why = f"its header is not CSV ({error}). Mend its quotes and line ends"
-        raise unreadable(name, why, line=reader.line_num) from error
+        if "new-line" in str(error):
+            why = "its lines end in CR alone. Save it again, with the line ends of Windows (CR LF) or Unix (LF)"
+        raise unreadable(name, why, line=lines.number) from error
     if len(set(header)) < len(header):
         raise unreadable(name, f"its header names a column twice: {header}. Rename one", value=header)
-    if len(header) == 1 and (other := next((c for c in ";\t," if c in header[0]), None)):
-        why = f"its header is one column, {header[0]!r}, separated by {other!r} rather than {delimiter!r}"
-        raise unreadable(name, f"{why}. Save it as .csv with commas or .tsv with tabs")
     _check_columns(header, name, fields if header else {})
 
     number = 0
     while True:
-        line = reader.line_num + 1
+        line = lines.begin()
         try:
             cells = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
             number += 1
+            last = lines.number
+            lines.again_from_second()
             why = f"not CSV ({error}). Mend its quotes: a quote inside a text is doubled"
+            if last > line:
+                why = (
+                    f"a quote that it opens is not closed as it should be up to line {last} ({error}), so reading went "
+                )
+                why += f"on at line {line + 1}. Mend its quotes: a quote inside a text is doubled"
             yield number, _bad_row(name, number, why, line)
             continue
         if not cells:  # an empty line
@@ -200,7 +228,8 @@ def _csv_rows(lines: Iterable[str], delimiter: str, name: str, fields: Fields) -
             texts = (cell[1:] if cell[:1] == "'" and is_formula(cell) else cell for cell in cells)
             yield number, dict(zip(header, texts, strict=True))
         else:
-            why = f"{len(cells)} fields, expected {len(header)} as in the header: {shorten(cells)}"
+            span = f", from this line to line {lines.number}" if lines.number > line else ""
+            why = f"{len(cells)} fields{span}, expected {len(header)} as in the header: {shorten(cells)}"
             yield number, _bad_row(name, number, f"{why}. Quote texts that hold a {delimiter!r}", line, value=cells)
 
 
@@ -245,10 +274,25 @@ def parquet_tables(paths: Sequence[Path], size: int) -> Iterator[Any]:
 ESCAPED = "surrogateescape"  # a byte that cannot be read is half a surrogate pair, as no JSON that was read holds it
 _NOT_TEXT = {
     b"\x1f\x8b": "The file is compressed by gzip: give it a name that ends in .gz",
+    b"PK": "The file is a zip archive, or a workbook of Excel: unpack it, or save the sheet as CSV UTF-8",
     **dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "The file starts like utf-16: pass --encoding utf-16"),
 }
 """What the first two bytes of a file say that it is, if that is no text in UTF-8; and what to do."""
 _RECODE = "Mend that line, or name the encoding of the file, such as --encoding cp1252 (Windows, Western Europe)"
+
+
+def _not_text(beginning: bytes) -> str:
+    """What to do with a file that begins with these four bytes; "" where they may be text in UTF-8."""
+    if beginning in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE):
+        return "The file starts like utf-32: pass --encoding utf-32"
+    if beginning == b"PAR1":
+        return "The file is Parquet: give it a name that ends in .parquet"
+    if beginning[:2] == b"\0\0":
+        return "The file begins with zeros, as no text does: make or download it again"
+    if beginning[:2] not in _NOT_TEXT and 0 in beginning[:2]:  # as ASCII in 16 bits, without a mark
+        order = "be" if beginning[0] == 0 else "le"
+        return f"The file looks like utf-16 without its mark: pass --encoding utf-16-{order}"
+    return _NOT_TEXT.get(beginning[:2], "")
 
 
 def _open_bytes(source: str) -> AbstractContextManager[Any]:
@@ -259,9 +303,10 @@ def _open_bytes(source: str) -> AbstractContextManager[Any]:
     return gzip.open(source) if is_gzipped else open(source, "rb")
 
 
-def _lines(source: str, encoding: str, errors: str = "strict") -> Iterator[str]:
+def _lines(source: str, encoding: str, errors: str = "strict", longest: int = _LONGEST) -> Iterator[str]:
     """Lines with their ends. Split at \\n alone: texts may hold the other characters that str.splitlines splits at.
 
+    longest : characters from which on a line is refused; -1: none
     errors : ESCAPED, where a byte that cannot be read costs its line alone
     """
     name, number = "stdin" if source == "-" else source, 0
@@ -275,9 +320,13 @@ def _lines(source: str, encoding: str, errors: str = "strict") -> Iterator[str]:
         with _open_bytes(source) as data:
             text = io.TextIOWrapper(data, encoding=encoding, errors=errors, newline="\n")
             try:
-                for number, line in enumerate(text, 1):
-                    if number == 1 and (remedy := _NOT_TEXT.get(line[:2].encode(errors=ESCAPED))):
+                for number, line in enumerate(iter(partial(text.readline, longest), ""), 1):
+                    if number == 1 and (remedy := _not_text(line[:4].encode(errors=ESCAPED))):
                         raise unreadable(name, remedy, line=1)
+                    if len(line) == longest:
+                        most = f"{longest:,}".replace(",", " ")
+                        remedy = "Is it a file of rows? Split or remove the line"
+                        raise unreadable(name, f"line {number} has {most} characters or more. {remedy}", line=number)
                     yield line
             finally:
                 text.detach()
@@ -286,7 +335,7 @@ def _lines(source: str, encoding: str, errors: str = "strict") -> Iterator[str]:
         seen = (
             f"line {at} holds the byte 0x{error.object[error.start]:02x}, which is not {encoding.removesuffix('-sig')}"
         )
-        raise unreadable(name, f"{seen}. {_NOT_TEXT.get(error.object[:2], _RECODE)}", line=at) from None
+        raise unreadable(name, f"{seen}. {_not_text(error.object[:4]) or _RECODE}", line=at) from None
     except (OSError, EOFError, zlib.error) as error:
         message = f"cannot read {name} beyond line {number + 1}: {error}. Make or download the file again"
         raise InputError(message, source=name, line=number + 1) from error

@@ -14,8 +14,9 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from decimal import Decimal
 from itertools import combinations, product
 from pathlib import Path
 from typing import IO, Any
@@ -54,18 +55,22 @@ def require_format(out: str | os.PathLike[str]) -> None:
         find_format(out, "write")
 
 
-def require_apart(outputs: Mapping[str, str], others: Mapping[str, str] | None = None) -> None:
+def require_apart(
+    outputs: Iterable[tuple[str, str]], others: Iterable[tuple[str, str]] = (), *, growing: Sequence[str] = ()
+) -> None:
     """No output is another file of the same command: it would be destroyed, or both would be written into one another.
 
-    outputs, others : what a file is called -> its path; an output "-" is none, and another "-" is stdin. Of others,
-        only what is there by now can be lost: a name that is no file, such as a task's, may be an output's too. In a
-        folder that is read, no file is replaced but a page (.html); a store only ever grows
+    outputs, others : (what a file is called, its path), also several of one name; an output "-" is none, and another
+        "-" is stdin. Of others, only what is there by now can be lost: a name that is no file, such as a task's, may be
+        an output's too. In a folder that is read, no file is replaced but a page (.html)
+    growing : outputs that are only added to, such as a store: they may lie in a folder that is read
     raises : InputError (field "paths"), also for links to one file
     """
-    others = others or {}
-    written = [(name, path) for name, path in outputs.items() if path != "-"]
-    read = [(name, path) for name, path in others.items() if os.path.isfile(path) or path == "-"]
-    for (name, path), (other, second) in [*combinations(written, 2), *product(written, read)]:
+    written = [(name, path) for name, path in outputs if path != "-"]
+    others = list(others)
+    read = [(name, path) for name, path in others if os.path.isfile(path) or path == "-"]
+    pairs = [(one, other) for one, other in combinations(written, 2) if one[0] != other[0]]
+    for (name, path), (other, second) in [*pairs, *product(written, read)]:
         if _same_file(path, second):
             both = repr(path) if path == second else f"{path!r} and {second!r}, the same file"
             raise InputError(
@@ -74,15 +79,15 @@ def require_apart(outputs: Mapping[str, str], others: Mapping[str, str] | None =
                 field="paths",
                 value=path,
             )
-        if _same_file(f"{path}.partial", second):
+        if name not in growing and _same_file(_partial_of(path), second):
             raise InputError(
                 f"{name} is {path!r}, which is written as {path}.partial until it is whole, and that is {other}. Name "
                 "another file",
                 field="paths",
                 value=path,
             )
-    folders = [(name, path) for name, path in others.items() if os.path.isdir(path)]
-    replaced = [(name, path) for name, path in written if name != "store" and not path.endswith(".html")]
+    folders = [(name, path) for name, path in others if os.path.isdir(path)]
+    replaced = [(name, path) for name, path in written if name not in growing and not path.endswith(".html")]
     for (name, path), (other, folder) in product(replaced, folders):
         if os.path.isfile(path) and Path(folder).resolve() in Path(path).resolve().parents:
             raise InputError(
@@ -91,6 +96,11 @@ def require_apart(outputs: Mapping[str, str], others: Mapping[str, str] | None =
                 field="paths",
                 value=path,
             )
+
+
+def _partial_of(path: str | os.PathLike[str]) -> str:
+    """What a file is called until it is whole; a link stays a link."""
+    return f"{os.path.realpath(path)}.partial"
 
 
 def _same_file(one: str, other: str) -> bool:
@@ -137,7 +147,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         with target.open("wb") as file:
             yield file
         return
-    partial = target.with_name(f"{target.name}.partial")
+    partial = Path(_partial_of(target))
     try:
         with _locked(partial) as file:
             try:
@@ -189,7 +199,31 @@ def plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
+    if isinstance(value, datetime.timedelta):
+        return _duration(value)
+    if isinstance(value, Decimal):
+        return _exact(value)
     return str(value) if isinstance(value, os.PathLike) else value
+
+
+def _exact(value: Decimal) -> int | float | str | None:
+    """As a number of JSON where that is the same number, else as its text; NaN and infinities as null."""
+    if not value.is_finite():
+        return None
+    if value == value.to_integral_value():
+        return int(value)
+    return float(value) if Decimal(repr(float(value))) == value else str(value)
+
+
+def _duration(value: datetime.timedelta) -> str:
+    """ISO 8601, such as P1DT2H0M3.5S; of pandas to the nanosecond."""
+    if hasattr(value, "isoformat"):
+        return str(value.isoformat())
+    sign, value = ("-", -value) if value < datetime.timedelta(0) else ("", value)
+    minutes, seconds = divmod(value.seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    fraction = f".{value.microseconds:06}".rstrip("0").rstrip(".")
+    return f"{sign}P{value.days}DT{hours}H{minutes}M{seconds}{fraction}S"
 
 
 _CONTROL = re.compile("[\x80-\x9f]")  # those below 32 JSON writes as escapes
@@ -198,11 +232,30 @@ _CONTROL = re.compile("[\x80-\x9f]")  # those below 32 JSON writes as escapes
 def json_line(row: Mapping[str, Any]) -> bytes:
     """A row as a line of JSONL, with its end."""
     values = plain(row)
-    line = json.dumps(values, ensure_ascii=False)
+    try:
+        line = json.dumps(values, ensure_ascii=False)
+    except TypeError:
+        raise _no_json(values) from None
     # Of half a surrogate pair only its escape can be written; a control character would change what a terminal shows.
     if not line.isascii() and (not encodable(line) or _CONTROL.search(line)):
         line = json.dumps(values)
     return line.encode() + b"\n"
+
+
+def _no_json(values: Mapping[str, Any]) -> InputError:
+    """Of a row, one of whose columns holds what JSON and CSV have no form for."""
+    for column, value in values.items():
+        try:
+            json.dumps(value)
+        except TypeError as error:
+            kind = str(error).removeprefix("Object of type ").partition(" ")[0]
+            return InputError(
+                f"cannot write column {column!r}: it holds {kind}, expected texts, numbers, dates or lists of these. "
+                "Write .parquet, or leave the column out",
+                field=column,
+                value=value,
+            )
+    raise AssertionError("every column can be written")
 
 
 # ------------------------------------------------------------------------------------------------- outputs

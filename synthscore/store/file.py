@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from ..engine import Question
 from ..errors import StoreError, SynthscoreWarning
 from ..io.fields import parse_json
-from ..resources import cache_folder
+from ..resources import default_store
 from .packing import pack, unpack
 from .runs import EngineRun, read_runs, write_runs
 
@@ -99,7 +99,7 @@ class Store:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, create: bool = True) -> None:
-        path = path or os.environ.get("SYNTHSCORE_STORE") or cache_folder() / "answers.sqlite"
+        path = path or default_store()
         self.path = Path(path).expanduser()
         self._lock = threading.Lock()
         self._damaged: set[AnswerRow] = set()  # answers that count as missing, as far as met

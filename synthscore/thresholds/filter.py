@@ -147,10 +147,10 @@ def filter(
     paths = {name: str(path) for name, path in named.items() if path is not None}
     for path in paths.values():
         require_format(path)
-    inputs = {}
+    inputs = []
     if isinstance(rows, str | os.PathLike):
-        inputs["rows"] = os.fspath(rows)
-    require_apart(paths, inputs)
+        inputs.append(("rows", os.fspath(rows)))
+    require_apart(paths.items(), inputs)
     check(references, rule, task=task, attribute=attribute, method=method)
     if shard is not None:
         method.require_alone()

@@ -257,7 +257,8 @@ def test_no_key_goes_to_another_address_than_its_own(names, monkeypatch):
     assert not any(secret in sent_to_claude for secret in not_for_anthropic)
     assert (ANTHROPICS in sent_to_claude) == ("ANTHROPIC_API_KEY" in names)
     assert ANTHROPICS not in sent_to_other
-    first = next((KEYS[name] for name in ("SYNTHSCORE_API_KEY", "OPENAI_API_KEY") if name in names), "none")
+    assert "of-openai" not in sent_to_other
+    first = OURS if "SYNTHSCORE_API_KEY" in names else "none"
     assert f"Bearer {first}" in sent_to_other
 
 

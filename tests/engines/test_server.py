@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from synthscore.engine import LabelLogProbs, Prompt, Question, Sampling, generate, label_log_probs
 from synthscore.engines import open_engine
-from synthscore.engines.servers.http import _retry_after
+from synthscore.engines.servers.http import _retry_after, access_of
 from synthscore.engines.servers.server import Server
 from synthscore.engines.servers.steps import NextToken, known_from_ids, known_from_text
 from synthscore.engines.tokens import LabelForms
@@ -548,12 +548,12 @@ def test_retry_after_is_read_as_seconds():
 KEY = "sk-very-secret-key"
 
 
-@pytest.mark.parametrize("names", [("SYNTHSCORE_API_KEY",), ("OPENAI_API_KEY",)])
-def test_a_key_is_sent_to_the_server_and_shown_to_nobody(names, monkeypatch):
-    for name in names:
-        monkeypatch.setenv(name, KEY)
+@pytest.mark.parametrize("name", ["SYNTHSCORE_API_KEY", "OPENAI_API_KEY"])
+def test_a_key_is_sent_to_the_server_and_shown_to_nobody(name, monkeypatch):
+    monkeypatch.setenv(name, KEY)
     replies = [chat_reply(), refusal(401, f"the key {KEY} is wrong"), f"your key: {KEY}", chat_reply(choices=[KEY])]
     with Liar(in_turn(replies)) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/")
         client = Server(server.url, method="chat", top_k=2)
         assert KEY not in str(client.signature)
         for _ in range(3):
@@ -571,3 +571,44 @@ def test_our_own_key_goes_before_openais(monkeypatch):
     with Liar(lambda method, path, body: models("x") if method == "GET" else chat_reply()) as server:
         Server(server.url, method="chat", top_k=2)
         assert {headers["authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
+
+
+@pytest.mark.parametrize(
+    ("url", "base", "expected"),
+    [
+        ("https://api.openai.com/v1", "", "of-openai"),
+        ("https://eu.api.openai.com/v1", "", "of-openai"),
+        ("http://gpu:8000/v1", "http://gpu:8000/v1/", "of-openai"),
+        ("http://api.openai.com/v1", "", ""),
+        ("https://api.openai.com.evil.org/v1", "", ""),
+        ("https://evil-api.openai.com/v1", "", ""),
+        ("https://evil.org/api.openai.com/v1", "", ""),
+        ("http://gpu:8001/v1", "http://gpu:8000/v1", ""),
+        ("http://127.0.0.1:8000/v1", "", ""),
+    ],
+)
+def test_openais_key_goes_to_openai_and_to_the_address_set_beside_it(url, base, expected, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "of-openai")
+    monkeypatch.setenv("OPENAI_BASE_URL", base)
+    assert access_of(url).key == expected
+
+
+def test_a_server_that_wants_a_key_is_not_given_openais_and_the_message_says_which_is_sent(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-secret")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    with Liar(in_turn([chat_reply(), refusal(401, "no key")])) as server:
+        client = Server(server.url, method="chat", top_k=2)
+        with pytest.raises(ServerError, match="put the key of this server into SYNTHSCORE_API_KEY"):
+            client.answer(Question(Prompt("?"), ("Yes", "No")))
+        sent = str(server.headers)
+    assert KEY not in sent
+    assert "org-secret" not in sent
+
+
+def test_a_server_without_a_key_serves_whoever_has_set_a_placeholder_for_openai(monkeypatch):
+    """As vLLM's documentation has it: OPENAI_API_KEY=EMPTY."""
+    monkeypatch.setenv("OPENAI_API_KEY", "EMPTY")
+    with Liar(lambda method, path, body: models("x") if method == "GET" else chat_reply()) as server:
+        Server(server.url, method="chat", top_k=2)
+        assert {headers["authorization"] for headers in server.headers} == {"Bearer none"}

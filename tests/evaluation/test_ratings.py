@@ -354,3 +354,21 @@ def test_the_order_of_the_rows_does_not_matter(order, values):
     joined = join(THREE, [scored(id_, by_id[id_]) for id_ in order])
     assert joined.scores["coherence"].values.tolist() == values
     assert joined.lines == []
+
+
+def test_a_row_a_rater_is_the_same_as_a_list_of_ratings():
+    names = {"context_id": "c", "system": "s", "attribute": "coherence"}
+    rows = [{**names, "rater": rater, "human": human} for rater, human in (("ann", 4), ("bob", 2), (3, 3))]
+    several = Ratings.load(rows)
+    assert several.human("coherence").tolist() == [3.0]
+    assert several.texts[0].annotators == {"coherence": (4.0, 2.0, 3.0)}
+    assert several.texts == Ratings.load([{**names, "human": [4, 2, 3]}]).texts
+
+
+def test_the_same_rater_twice_and_a_second_rating_by_nobody_are_refused():
+    names = {"context_id": "c", "system": "s", "attribute": "coherence", "human": 4}
+    with pytest.raises(InputError, match="a second time by 'ann', after row 1"):
+        Ratings.load([{**names, "rater": "ann"}, {**names, "rater": "ann"}])
+    for raters in ([{}, {}], [{"rater": "ann"}, {}], [{}, {"rater": "ann"}]):
+        with pytest.raises(InputError, match="say who rated: in a column rater"):
+            Ratings.load([names | rater for rater in raters])

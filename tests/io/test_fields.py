@@ -1,3 +1,5 @@
+import json
+import math
 import sys
 from dataclasses import replace
 from decimal import Decimal
@@ -13,11 +15,13 @@ from synthscore.io.fields import (
     parse_json,
     read_flag,
     read_id,
+    read_item,
     read_names,
     read_number,
     read_text,
     require_column,
     require_number,
+    text_fault,
 )
 from synthscore.types import Context, Rung, Target
 
@@ -88,7 +92,7 @@ def test_what_is_no_flag_is_an_error_of_its_row(value):
 
 def test_an_id_is_a_text_or_a_whole_number_as_it_stands():
     assert [read_id(row(value), "x") for value in ("a b", " a", 7, np.int64(7))] == ["a b", " a", "7", "7"]
-    for value in (None, "", " ", True, 1.5, "\ud800", ["a"]):
+    for value in (None, "", " ", "\ud800"):
         with pytest.raises(InputError, match=r"row 3: x is .*, expected a text that is not empty"):
             read_id(row(value), "x")
     with pytest.raises(
@@ -151,3 +155,46 @@ def test_to_parse_a_row_costs_a_few_calls_however_deep_a_row_may_be():
     finally:
         sys.setprofile(None)
     assert len(calls) < 10
+
+
+@pytest.mark.parametrize("value", [1, 1.0, np.float64(1), np.int64(1), Decimal("1"), Decimal("1.0"), "1"])
+def test_a_whole_number_is_one_id_however_it_is_stored(value):
+    """As pandas stores ints beside a missing one."""
+    assert read_id(row(value), "x") == "1"
+
+
+@pytest.mark.parametrize("value", [1.5, True, 2.0**53 + 2, math.inf, [1], b"a", {}, Decimal("0.1")])
+def test_an_id_that_is_there_and_is_none_says_so_rather_than_to_fill_it(value):
+    with pytest.raises(InputError, match=r"expected a text or a whole number\. Write the id as text"):
+        read_id(row(value), "x")
+
+
+@pytest.mark.parametrize("value", [1, 1.5, True, ["a"], b"a"])
+def test_a_text_that_is_there_and_is_none_says_so_rather_than_to_fill_it(value):
+    seen, remedy = text_fault(value)
+    assert "expected a text" in seen
+    assert "Fill" not in remedy
+
+
+CHAT = [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "Because."}]
+SHARED = [{"from": "human", "value": "Why?"}, {"from": "gpt", "value": "Because."}]
+
+
+@pytest.mark.parametrize("chat", [CHAT, SHARED, json.dumps(CHAT), f" {json.dumps(SHARED, indent=1)}"])
+@pytest.mark.parametrize("column", ["messages", "conversations"])
+def test_a_chat_is_read_in_both_usual_forms_and_as_json_in_a_cell(column, chat):
+    item = read_item(Row(1, {"id": "a", column: chat}))
+    assert (item.require_target().text, item.context) == ("Because.", "Why?")
+
+
+def test_a_chat_of_more_than_one_turn_names_who_spoke_alike_in_both_forms():
+    turns = [{"from": "system", "value": "Be brief."}, *SHARED[:1]]
+    asked = read_item(Row(1, {"conversations": [*turns, SHARED[1]]})).context
+    assert asked == "System: Be brief.\nUser: Why?"
+    with pytest.raises(InputError, match="conversations ends with one of 'user'"):
+        read_item(Row(1, {"conversations": turns})).require_target()
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "[not JSON", '[{"role": 1}]', '[{"role": "user"'])
+def test_a_text_that_begins_with_a_bracket_is_a_text(text):
+    assert read_item(Row(1, {"context_id": "c", "text": text})).require_target().text == text

@@ -1,15 +1,19 @@
 import csv
+import datetime
 import io
 import json
+from decimal import Decimal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscore.errors import InputError
 from synthscore.io.files import read_rows
-from synthscore.io.write import replacing, write_rows
+from synthscore.io.write import json_line, replacing, write_rows
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 ANY_ROWS = st.lists(st.fixed_dictionaries({"id": TEXT.filter(bool), "text": TEXT}), min_size=1, max_size=5)
@@ -129,3 +133,34 @@ def test_a_full_disk_is_told_with_the_file_that_was_to_be_written(tmp_path):
     ):
         raise OSError(28, "No space left on device")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (Decimal("1.50"), 1.5),
+        (Decimal("7"), 7),
+        (Decimal("1E+3"), 1000),
+        (Decimal("0.1"), 0.1),
+        (Decimal("12345678901234567890.123456789"), "12345678901234567890.123456789"),
+        (Decimal("NaN"), None),
+        (datetime.timedelta(days=1, hours=2, microseconds=3_500_000), "P1DT2H0M3.5S"),
+        (datetime.timedelta(seconds=-1), "-P0DT0H0M1S"),
+        ([Decimal("2.5")], [2.5]),
+    ],
+)
+def test_a_value_that_json_does_not_have_is_written_as_the_same_number_or_its_text(value, written):
+    assert json.loads(json_line({"value": value})) == {"value": written}
+
+
+def test_columns_of_parquet_of_all_types_are_written_to_lines_and_bytes_are_refused_by_name(tmp_path):
+    rows = {"text": ["a"], "price": [Decimal("1.10")], "took": [datetime.timedelta(minutes=3)]}
+    pq.write_table(pa.table(rows), tmp_path / "rows.parquet")
+    read = [row.values for row in read_rows(tmp_path / "rows.parquet")]
+    for name in ("out.jsonl", "out.csv"):
+        assert write_rows(read, tmp_path / name) == 1
+    assert json.loads((tmp_path / "out.jsonl").read_text()) == {"text": "a", "price": 1.1, "took": "P0DT0H3M0S"}
+    for value, kind in ((b"ab", "bytes"), ([1, b"ab"], "bytes"), ({1, 2}, "set"), (object(), "object")):
+        with pytest.raises(InputError, match=f"cannot write column 'image': it holds {kind}") as refused:
+            write_rows([{"text": "a", "image": value}], tmp_path / "out.jsonl")
+        assert refused.value.field == "image"

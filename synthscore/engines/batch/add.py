@@ -156,6 +156,7 @@ class _Judge:
         self.asked = manifest.asked
         self.model = served_as or self.asked.model
         self._named = tokenizer or self.asked.tokenizer
+        self._by_user = bool(tokenizer)
         self._tokens: PromptTokenizer | None = None
 
     @property
@@ -171,6 +172,7 @@ class _Judge:
                 date=date,
                 thinking=bool(signed.part("thinking")),
                 reasoning_effort=signed.part("effort"),
+                download=self._by_user,  # a manifest may be a stranger's
             )
             if str(engine.signature) != self.asked.signature or engine.tokens is None:
                 raise InputError(

@@ -27,6 +27,7 @@ class BatchEngine:
     tokenizer : the model's, folder or hub id, for exact probabilities of labels; its chat template is the service's
     date : as of loading.load. thinking : let its chat template have it think; reasoning_effort : as the service has it
     questions : where they are written to; None: they fail
+    download : whether a tokenizer that is not on this machine is downloaded: not where a file named it
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class BatchEngine:
         thinking: bool = False,
         reasoning_effort: str | None = None,
         questions: QuestionFile | None = None,
+        download: bool = True,
         **others: Any,
     ) -> None:
         if others:
@@ -62,7 +64,7 @@ class BatchEngine:
                     f"a tokenizer does nothing with questions for {wire}, which cannot ask for chosen tokens. Leave it "
                     "out, or write questions for vllm"
                 )
-            self.tokens, template = _load_tokenizer(tokenizer, date)
+            self.tokens, template = _load_tokenizer(tokenizer, date, download=download)
         elif date:
             raise EngineError(f"the date {date} does nothing without the model's tokenizer. Name that, or leave it out")
         signed: dict[str, str] = {"backend": "batch-ids" if self.tokens else "batch-words", "wire": wire}
@@ -115,13 +117,13 @@ class BatchEngine:
         return Answers(rows)
 
 
-def _load_tokenizer(name: str, date: str | None) -> tuple[PromptTokenizer, dict[str, str]]:
+def _load_tokenizer(name: str, date: str | None, *, download: bool) -> tuple[PromptTokenizer, dict[str, str]]:
     """The tokenizer, and what the service's chat template is given, so that it prints the same day."""
     try:
-        tokenizer = load_tokenizer(name)
+        tokenizer = load_tokenizer(name, download=download)
     except Exception as error:  # transformers raises whatever it likes
         raise EngineError(
-            f"the tokenizer {name!r} cannot be loaded ({str(error)[:200]}). Name a folder or hub id"
+            f"the tokenizer {name!r} cannot be loaded ({str(error)[:200]}). Name a folder or hub id: --tokenizer"
         ) from error
     plain = tokenizer.apply_chat_template
     if printed := settle_template(tokenizer, date):

@@ -41,7 +41,7 @@ class AnthropicServer(Served):
     """
 
     name: ClassVar[str] = "messages"
-    access = Access(("ANTHROPIC_API_KEY",), {"anthropic-version": VERSION})
+    access: ClassVar[Access] = Access(("ANTHROPIC_API_KEY",), {"anthropic-version": VERSION})
 
     def __init__(
         self,

@@ -22,12 +22,14 @@ class Access:
     """How one kind of server is given a key. It is sent to the server that is asked, and nowhere else.
 
     keys : variables of the environment in which it is looked for; the first that is set is taken
-    headers : sent beside it with each request. Where there are any, the server is not OpenAI's, so what the client
-        itself takes from the environment for OpenAI (organisation, project, headers of the user's) is not sent
+    headers : sent beside it with each request
+    is_openai : whether what the client itself takes from the environment for OpenAI (organisation, project, headers of
+        the user's) is sent, too
     """
 
     keys: tuple[str, ...]
     headers: Mapping[str, str] = field(default_factory=dict)
+    is_openai: bool = False
 
     @property
     def key(self) -> str:
@@ -35,8 +37,20 @@ class Access:
         return next((key for name in self.keys if (key := os.environ.get(name, "").strip())), "")
 
 
-COMPATIBLE = Access(("SYNTHSCORE_API_KEY", "OPENAI_API_KEY"))
-"""Of servers that speak as OpenAI's does."""
+COMPATIBLE = Access(("SYNTHSCORE_API_KEY",))
+"""Of servers that speak as OpenAI's does, whoever runs them: they are given the key that is meant for them."""
+
+OPENAI = Access(("SYNTHSCORE_API_KEY", "OPENAI_API_KEY"), is_openai=True)
+
+
+def access_of(url: str) -> Access:
+    """Of a server that speaks as OpenAI's does: what is set for OpenAI goes to OpenAI's own address, and to the one
+    that OPENAI_BASE_URL names beside it."""
+    parts, named = urlsplit(url), urlsplit(os.environ.get("OPENAI_BASE_URL", ""))
+    is_own = parts.scheme == "https" and f".{parts.hostname}".endswith(".api.openai.com")
+    is_named = bool(named.netloc) and (parts.scheme, parts.netloc) == (named.scheme, named.netloc)
+    return OPENAI if is_own or is_named else COMPATIBLE
+
 
 _OF_ANY_REQUEST = {"host", "accept", "accept-encoding", "connection", "content-type", "content-length", "user-agent"}
 
@@ -47,7 +61,9 @@ _NEVER = {401, 403, 404, 405}  # no request will: a wrong key, model or path
 class Http:
     """JSON in, JSON out, by the openai client; what fails is a ServerError. The key is in no message."""
 
-    def __init__(self, url: str, timeout_s: float, access: Access = COMPATIBLE) -> None:
+    def __init__(self, url: str, timeout_s: float, access: Access | None = None) -> None:
+        """access : None for a server that speaks as OpenAI's does"""
+        access = access or access_of(url)
         try:
             import openai
         except ImportError:
@@ -62,7 +78,7 @@ class Http:
             )
         self._openai: Any = openai
         self._url, self._timeout_s = url, timeout_s
-        self._key, self._headers = access.key, access.headers
+        self._access, self._key = access, access.key
         self._client = self._opened()
         weakref.finalize(self, self._client.close)
 
@@ -76,15 +92,15 @@ class Http:
         )
 
     def _sign(self, request: Any) -> None:
-        """Give a request to another provider its headers, and take away all that is meant for OpenAI."""
-        if not self._headers:
+        """Give a request to another than OpenAI its headers, and take away all that is meant for OpenAI."""
+        if self._access.is_openai:
             return
         key = request.headers.get("authorization")  # none, where a redirect leads to another host
         for name in set(request.headers) - _OF_ANY_REQUEST:
             del request.headers[name]
-        request.headers.update(self._headers)
-        if key and self._key:
-            request.headers["authorization"] = f"Bearer {self._key}"
+        request.headers.update(self._access.headers)
+        if key and (self._key or self._access is COMPATIBLE):  # some take no request without one, whatever it is
+            request.headers["authorization"] = f"Bearer {self._key or 'none'}"
 
     def _bound(self, response: Any) -> None:
         """A timeout is of each read. Of the whole reply, too, or one that drips would never end."""
@@ -148,8 +164,10 @@ class Http:
         body = error.body if isinstance(error.body, dict) else {}
         words = str(body.get("message") or error.body or error.message)
         status: int = error.status_code
+        unsent = status == 401 and not self._key and self._access is COMPATIBLE and os.environ.get("OPENAI_API_KEY")
+        remedy = ". OPENAI_API_KEY is for OpenAI: put the key of this server into SYNTHSCORE_API_KEY" if unsent else ""
         return self._error(
-            f"HTTP {status}: {words:.500}",
+            f"HTTP {status}: {words:.500}{remedy}",
             status=status,
             fatal=status in _NEVER,
             retryable=status in _LATER or status >= 500,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from ...errors import ServerError
 from ...types import Usage
-from .http import COMPATIBLE, Access, Http, root_of
+from .http import Access, Http, root_of
 from .routes import ANONYMOUS, SOFTWARE, Software, usage_of
 
 _SPENT: ContextVar[list[Usage] | None] = ContextVar("synthscore_spent", default=None)
@@ -43,11 +43,11 @@ class Served:
     server : software and version, as far as they are reported; for signatures
     most_together : questions in a request; one_by_one : it is sent one request at a time
     version, revision : what the server reports of itself, and what the user says of its weights; "" for nothing
-    access : whose keys it is given
+    access : whose keys it is given; None: by its address (http.access_of)
     raises : ServerError when it is not to be reached
     """
 
-    access: ClassVar[Access] = COMPATIBLE
+    access: ClassVar[Access | None] = None
     most_together = 1
 
     def __init__(self, url: str, model: str | None, timeout_s: float) -> None:
