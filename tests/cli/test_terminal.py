@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from synthscore.cli.app import VERBS, main
+from synthscore.cli.app import main
 from synthscore.cli.messages import Messages, broken, short_signature
 from synthscore.cli.options import _RowProgress
 from synthscore.errors import did_you_mean, where_they_part
@@ -211,20 +211,6 @@ def test_doctor_refuses_a_folder_to_write_to_before_anything_is_asked(engine, fo
     assert main(["doctor", "-o", "out"]) == 2
     assert "--output out is a folder" in capsys.readouterr().err
     assert engine.n_judged == 0
-
-
-@pytest.mark.parametrize("verb", [*(verb for verb in VERBS if verb not in ("references", "store")), "references check"])
-def test_judge_ladders_and_attribute_come_first_in_every_help(verb, capsys):
-    main([*verb.split(), "--help"])
-    out = capsys.readouterr().out
-    panels = re.split(r"╭─ ([^─]+) ─", out)
-    titles, texts = panels[1::2], panels[2::2]
-    first = ("--model ", "--attribute ", "--references ") if verb not in ("calibrate", "export", "report") else ()
-    for title, text in zip(titles, texts, strict=True):
-        named = [option for option in first if re.search(rf"^│[ *]{{1,4}}{option}", text, flags=re.M)]
-        assert not named or title == "most used", (verb, title, named)
-    if "most used" in titles:
-        assert titles.index("most used") == ("Arguments" in titles)
 
 
 def test_the_table_of_a_wide_run_stays_within_80_columns(engine, references, capsys, terminal):
