@@ -16,7 +16,7 @@ def test_a_file_that_no_rows_can_be_written_to_is_refused_before_anything_is_rea
 
 @pytest.mark.parametrize("verb", ["score", "filter", "rank", "compare", "doctor", "references check"])
 def test_what_a_server_may_leave_unreported_is_an_option_of_every_verb_that_asks_a_judge(verb, capsys):
-    main([*verb.split(), "--help"])
+    main([*verb.split(), "--help", "all"])
     assert "--max-unreported" in capsys.readouterr().out
 
 
