@@ -20,6 +20,8 @@ TOOL = re.compile(r"^(?:from|import) (trl|inspect_ai|deepeval|mlflow|datatrove|r
 """Tools that blocks of docs/integrations.md need; each is in an environment of its own (make test-integrations)."""
 SHOW_RELEASED = ("benchmarks.md", "evaluation.md", "ranking.md")
 """Pages with numbers of the benchmarks' own files; the others make do with a dozen texts."""
+FROM_NOTHING = ("README.md", "tutorial.md")
+"""Pages that a stranger types from top to bottom in an empty folder: they make every file that they use."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ def follow(path: Path, folder: Path) -> Iterator[Done]:
     released = path.name in SHOW_RELEASED
     if released and RELEASED.is_dir():
         link_benchmarks(folder)
-    elif not released:
+    elif not released and path.name not in FROM_NOTHING:
         make_benchmarks(folder)
     for block in page:
         if block.title:
