@@ -1,3 +1,3 @@
 """The version, for the code and for the build."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
