@@ -43,7 +43,7 @@ def seeded_rng(seed: int, *names: str) -> np.random.Generator:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Everything that can change a number, as one printable line: `synthscore:0.1.0|model:nano@1f2e|...`.
+    """Everything that can change a number, as one printable line: `synthscore:0.2.0|model:nano@1f2e|...`.
 
     In the line, a "|" inside a value is "%7C", and a "%" is "%25".
     """
