@@ -59,7 +59,7 @@ TURNED = {  # damage that replaces a word or a name; asked about under the conte
     ("data_to_text", "semantics"): ("wrong-value", "entity-other-document", "number-changed", "content-word-replaced"),
     ("dialogue", "groundedness"): ("ungrounded-fact",),
 }
-FACTS_TURNED = ("swapped-roles", "entity-same-document", "negation", "number-changed")
+FACT_DAMAGE = ("swapped-roles", "entity-same-document", "negation", "number-changed")
 FACTS_FIRST = 0.6  # of the paths of damage where one of these lowers the attribute: what counts of words cannot see
 NO_FULL_STOP = 0.25  # of the replies: it is no damage
 OF_OTHERS = 0.65  # of the good texts, where the context has others of another length that are as good
@@ -135,7 +135,8 @@ def groups(
     """Groups in the proportions of `tasks`, as far as the kinds of documents allow.
 
     max_words : of a context
-    per_document : at most so many groups are made from one document
+    per_document : attempts at each document, each of which gives up to two groups; rich sources have one for each
+    attribute
     shares : of the kinds of data
     weak_replies : that a weak language model wrote (weak_replies.py): damaged ones beside people's
     reasons : counts why a document or an attempt gave no group
@@ -199,8 +200,8 @@ def groups(
 class _Tally:
     """How many groups were made of each task and attribute, and which should come next."""
 
-    def __init__(self, shares: Mapping[str, float]) -> None:
-        self.shares = shares
+    def __init__(self, weights: Mapping[str, float]) -> None:
+        self.weights = weights
         self.by_task: Counter[str] = Counter()
         self.by_attribute: Counter[tuple[str, str]] = Counter()
 
@@ -224,8 +225,8 @@ class _Tally:
     def choose_task(self, options: Mapping[str, Sequence[str]], reachable: Sequence[str]) -> tuple[str, bool]:
         """The task with most groups missing, "" where none has attributes left; and whether even it has enough."""
         total = sum(self.by_task[task] for task in reachable) + 1
-        weight = sum(self.shares[task] for task in reachable)
-        missing = {task: self.shares[task] / weight * total - self.by_task[task] for task in options if options[task]}
+        weight = sum(self.weights[task] for task in reachable)
+        missing = {task: self.weights[task] / weight * total - self.by_task[task] for task in options if options[task]}
         task = max(missing, key=lambda name: missing[name], default="")
         return task, bool(task) and missing[task] < -2 - 0.01 * total
 
@@ -536,10 +537,10 @@ def _path(
     """
     machines = () if every else machines_for(task, attribute, source)
     every = every or damages_for(task, attribute)
-    turned = [kind for kind in FACTS_TURNED if kind in every]
-    if turned and rng.random() < FACTS_FIRST:
+    of_facts = [kind for kind in FACT_DAMAGE if kind in every]
+    if of_facts and rng.random() < FACTS_FIRST:
         machines = ()
-        every = turned
+        every = of_facts
     for _ in range(4):
         size = min(len(every), 1 + int(rng.integers(3)))
         kinds = tuple(every[int(i)] for i in rng.choice(len(every), size, replace=False))

@@ -116,7 +116,7 @@ def filter(
     if not filtered.n_rows and not shard:
         messages.warn(f"{targets} holds no rows")
     tell_scores(filtered.tally, asking, scoring, asked, messages, *_lines(filtered, rule))
-    if filtered.n_rows and filtered.n_open == filtered.n_rows:
+    if filtered.n_rows and filtered.n_unscored_unsure == filtered.n_rows:
         messages.warn("nothing could be scored, so nothing was kept")
         return ERROR
     return tolerance.exit_code(filtered.n_incomplete, filtered.n_rows)
@@ -138,11 +138,11 @@ def _rule(min_score: float | None, alpha: float | None, certificate: str | None)
 
 
 def _lines(found: Filtered, rule: Rule) -> list[str]:
-    decided = found.tally.counts.statuses["unscored"] - found.n_open
+    decided = found.tally.counts.statuses["unscored"] - found.n_unscored_unsure
     return [
         *(["unsure:", *lines] if (lines := found.why_unsure.lines()) else []),
         f"kept {found.decisions['kept']} of {found.n_rows} {rule.words}; {found.decisions['dropped']} dropped, "
-        + (f"{found.n_unsure} unsure, " if found.n_unsure else "")
-        + f"{found.n_open} unscored"
+        + (f"{found.n_scored_unsure} unsure, " if found.n_scored_unsure else "")
+        + f"{found.n_unscored_unsure} unscored"
         + (f"; {decided} unscored by what they can be at least or most" if decided else ""),
     ]

@@ -258,12 +258,12 @@ class On:
         raises : UsageError where the method needs them; what Scorer raises for its references, task and attribute
         """
         from ..ladders.references import References
-        from ..scoring.scorer import find_questions
+        from ..scoring.scorer import find_criteria
 
         if self.references is not None:
             references = References.load(self.references, revision=self.revision)
             references = references if self.ladder is None else references.share(self.ladder)
-            for name in find_questions(references, self.task, self.attribute):
+            for name in find_criteria(references, self.task, self.attribute):
                 references.find_task(self.task or name)
             return references
         if self.ladder is not None:

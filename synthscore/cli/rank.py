@@ -78,13 +78,13 @@ def rank(
     Ranks texts by comparing them with each other. Comparisons come from a file: a row has first
     and second (ids, in the order shown), one of probability (that the first is better), log_odds,
     log_p_first with log_p_second and log_p_tie, winner (an id, or tie) or outcome (first, second,
-    tie), and maybe weight, context_id and attribute: each of these is ranked by itself. Or a judge is
+    tie), and maybe weight, context_id and attribute: each context and attribute is ranked by itself. Or a judge is
     asked about candidates, as `synthscore compare` does. Several judges (--model A --model B, or a column
     judge) make one order, the mean of theirs (docs/jury.md).
 
     Writes one row for each candidate: id, score (higher is better; its scale is the method's),
     stderr, rank (1 is best), n_comparisons, status (ok, unconverged or unscored), reason,
-    signature. What was estimated goes to stderr. Nothing is debiased unless --debias asks for it.
+    signature. Messages say what was estimated. Nothing is debiased unless --debias asks for it.
     The exit code is 3 where a row could not be read or scored, a call was not answered, or a
     method did not converge.
 

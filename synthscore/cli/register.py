@@ -1,7 +1,7 @@
 """What a command reads and writes, by its options: nothing is written over what is read, or over another output.
 
-Each option that is a text is in one of three tables: what it writes, what it reads, or a word that names no file. An
-option that is in none counts as read, and a test refuses it until it is in one.
+Each option whose value is a string is in WRITTEN, READ or WORDS (words name no file). An option that is in none counts
+as read, and a test fails until it is in one.
 """
 
 from __future__ import annotations

@@ -178,10 +178,11 @@ def score(
     Writes one row for each target and attribute, in the order of the targets: score, status (ok, partial or
     unscored), reason, raw (the paper's sum, within +-N(N+1)/2), unit (raw / its bound), n_rungs (with scale, of a
     ladder shorter than the others: its scores are on 1..scale), label_mass, signature. Where one rung between the
-    worst and the best has no verdict, the score is partial: the middle of what its neighbours leave open. Where
-    more have none, there is no score; either way it lies between low and high whatever they had been; also where a
-    server does not report all labels. A row that cannot be read or scored stays in its place, with a reason and no
-    score. The exit code is 3 where a row is partial or unscored, and more are than --allow-unscored allows.
+    worst and the best has no verdict, the score is partial: the middle of what its neighbours leave open. Where more
+    have none, there is no score. In both cases low and high are the limits of what the score would be with all
+    verdicts; they are given, too, where a server does not report all labels. A row that cannot be read or scored stays
+    in its place, with a reason and no score. The exit code is 3 where a row is partial or unscored, and more are than
+    --allow-unscored allows.
 
     With --scoring anchored the score is a position on the rung scale, by a model of the judge that is fitted
     to all answers, with a stderr and a 90 % interval (docs/anchored.md); with --scale FILE --adaptive each
@@ -209,7 +210,7 @@ def score(
     from ..io.scores import score_row
     from ..io.write import write_rows
     from ..scoring.run import Tally, score_rows
-    from ..scoring.scorer import Scorer, find_questions, ladder_scales
+    from ..scoring.scorer import Scorer, find_criteria, ladder_scales
     from ..scoring.why import Explainer
     from ..thresholds.rules import check_threshold
 
@@ -224,9 +225,9 @@ def score(
         raise UsageError("--why is about ladders, in rows of our own. Name --references, and leave --to out")
     method = scoring.make_method(asking, min_score, n_judges=len(judge.models), sharded=shard is not None)
     ladders = on.load_references("score", method)
-    questions = find_questions(ladders, on.task, on.attribute)
+    criteria = find_criteria(ladders, on.task, on.attribute)
     if min_score is not None and ladders is not None:
-        check_threshold(min_score, method.limits(max(ladder_scales(ladders, questions))))
+        check_threshold(min_score, method.limits(max(ladder_scales(ladders, criteria))))
     rows: Any = list(read_form(targets, from_, input.encoding)) if from_ else targets
     only = shard.owns if shard else None
     batches = read_items(rows, encoding=input.encoding, fields=input.fields, limit=limit, only=only)

@@ -36,7 +36,7 @@ _WITHOUT_EFFECT = {
 }  # fmt: skip
 """On an adapter that is read and not trained."""
 _PLAIN_STARTS = (True, False, None, "gaussian", "eva", "orthogonal")
-"""Of weights before training that leave the base model as it is."""
+"""Values of init_lora_weights that leave the base model unchanged."""
 _TASKS = (None, "CAUSAL_LM", "SEQ_2_SEQ_LM")
 
 

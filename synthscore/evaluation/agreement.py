@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ..errors import InputError
 from ..types import BoolArray, FloatArray, IntArray
 from .correlation import STATISTICS, Statistic, auc, correlation
-from .intervals import LEVEL, index, p_value, spread
+from .intervals import CONFIDENCE, index, p_value, spread
 
 Level = Literal["per_context", "pooled", "system"]
 LEVELS: tuple[Level, ...] = ("per_context", "pooled", "system")
@@ -98,7 +98,7 @@ def agreement(
     level: Level = "per_context",
     statistic: Statistic = "spearman",
     good_from: float | None = None,
-    confidence: float = LEVEL,
+    confidence: float = CONFIDENCE,
 ) -> Agreement:
     """Correlation of scores with people's ratings; or, with good_from, the AUC.
 
@@ -108,7 +108,7 @@ def agreement(
     values, human : shape (n,); NaN or None for an unscored or unrated text, which is left out and counted
     contexts, systems : length n; what each text was written for, and by which system (for the level `system`)
     good_from : texts that people rate so or higher are good; the figure is then the probability that a good text has a
-        higher score than another, of any context (level `pooled`), whatever the statistic
+        higher score than one that is not good, of any context (level `pooled`), whatever the statistic
     confidence : of the interval
     raises : InputError for an infinite score or rating, columns of different length, an unknown name
     """
@@ -135,7 +135,7 @@ def difference(
     level: Level = "per_context",
     statistic: Statistic = "spearman",
     good_from: float | None = None,
-    confidence: float = LEVEL,
+    confidence: float = CONFIDENCE,
 ) -> Difference:
     """Agreement of one method minus that of another, over the texts that both score. Arguments as for agreement()."""
     one = np.asarray(one, dtype=np.float64)
@@ -182,7 +182,7 @@ def measure(
     statistic: Statistic = "spearman",
     of_equal_ratings: float = np.nan,
     good_from: float | None = None,
-    confidence: float = LEVEL,
+    confidence: float = CONFIDENCE,
 ) -> LeaveOneOut:
     """The agreement, and its value with each context left out. Arguments and errors as for agreement().
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..types import BoolArray, FloatArray, IntArray
 
-LEVEL = 0.95
+CONFIDENCE = 0.95
 LEAST_CONTEXTS = 6
 """With fewer contexts no difference can be told from chance: n contexts all favour the same one of two equal methods
 with the probability 2 / 2^n, and 2 / 2^5 is above .05."""
@@ -73,7 +73,7 @@ def spread(
     ends: tuple[float, float] = (-1.0, 1.0),
     note: str = "",
     degrees_of_freedom: int | None = None,
-    confidence: float = LEVEL,
+    confidence: float = CONFIDENCE,
 ) -> Spread:
     """The standard error and the interval of a figure, from its values with each context left out.
 
@@ -146,7 +146,7 @@ def mean_over_contexts(values: FloatArray, context_ids: Sequence[str]) -> Contex
     left = len(values) - np.bincount(context)
     without = np.full(len(left), np.nan)
     np.divide(values.sum() - np.bincount(context, values), left, out=without, where=left > 0)
-    far = 1e4 * (1 + float(abs(values).max()))  # scores have no ends
+    far = 1e4 * (1 + float(abs(values).max()))  # scores have no ends: so far away the interval is symmetric
     found = spread(mean, without, (-far, far))
     low, high = (np.nan if end is None else end for end in (found.low, found.high))
     return ContextMean(mean, low, high, found.stderr, len(left))

@@ -299,19 +299,19 @@ class Inquiry:
         n_sides = self.asking.n_sides
         labels = labels_of(protocol, self.templates.task)
         asked = list(zip(pair.tolist(), swapped.tolist(), strict=True))
-        questions = [(index, turned, bool(side)) for side in range(n_sides) for index, turned in asked]
+        questions = [(index, is_swapped, bool(side)) for side in range(n_sides) for index, is_swapped in asked]
         if self._rewards:
             first = protocol == "choose"  # whose first label is the text that is not asked about
-            signs = [(index, turned ^ worse ^ first) for index, turned, worse in questions]
+            signs = [(index, is_swapped ^ worse ^ first) for index, is_swapped, worse in questions]
             answers = self._rewards.answer(len(labels), signs, progress)
         else:
             prompts = [
-                prompt_of(self.pairs[index], self.templates, protocol, swapped=turned, worse=worse)
-                for index, turned, worse in questions
+                prompt_of(self.pairs[index], self.templates, protocol, swapped=is_swapped, worse=worse)
+                for index, is_swapped, worse in questions
             ]
             answers = ask_engine(self.engine, [Question(prompt, labels) for prompt in prompts], progress)
-        for (index, turned, worse), answer in zip(questions, answers.rows, strict=True):
-            self._answers[(turned * n_sides + worse) * len(self.pairs) + index] = answer
+        for (index, is_swapped, worse), answer in zip(questions, answers.rows, strict=True):
+            self._answers[(is_swapped * n_sides + worse) * len(self.pairs) + index] = answer
         self._usage += answers.usage
         return answers
 
@@ -322,9 +322,9 @@ class Inquiry:
         columns = stacked(labels, answers, capabilities_of(self.engine).reports_mass)
         n_orders, n_pairs = swapped.shape
         shape = (n_orders * asking.n_sides, n_pairs, len(labels))
-        silent = np.exp(columns.log_probs).sum(axis=1) < asking.min_mass
-        ends = np.where(silent[:, None], np.nan, [columns.least, columns.log_probs])
-        least, most = (read_labels(asking.protocol, end.reshape(shape), absent=-np.inf) for end in ends)
+        below_mass = np.exp(columns.log_probs).sum(axis=1) < asking.min_mass
+        least_and_most = np.where(below_mass[:, None], np.nan, [columns.least, columns.log_probs])
+        least, most = (read_labels(asking.protocol, end.reshape(shape), absent=-np.inf) for end in least_and_most)
         low, high = margin_limits(least, most)
         half_width = np.swapaxes(high - low, 0, 1).ravel() / 2  # of each question, in the order of its answers
         failures = unanswered(columns, asking.min_mass, asking.max_unreported, half_width)
@@ -343,8 +343,8 @@ class Inquiry:
         mean = mean_of_orders(self.engine)
         verdict = both_in_one(read.by_order, asking.protocol, mean)  # NaN where one order has no answer
         limits = read.margin_limits(verdict[:, 0] - verdict[:, 1], mean)
-        together = read.not_together(verdict, limits, asking.max_unreported)
-        verdict[list(together)] = np.nan
+        uncombined = read.why_not_combined(verdict, limits, asking.max_unreported)
+        verdict[list(uncombined)] = np.nan
         better, worse, similar = verdict.T
         low, high = limits
         by_question = (asking.n_orders, asking.n_sides, n_pairs)
@@ -365,7 +365,7 @@ class Inquiry:
             n_samples=np.where(np.isnan(read.by_order[..., 0]), np.nan, n_samples),
             answers=read.answers,
             signature=self.signature,
-            failures=reasons | together,
+            failures=reasons | uncombined,
             asked=asked.reshape(by_question)[:, 0],
         )
 
@@ -394,10 +394,10 @@ class _Reading(NamedTuple):
         if mean == "log-odds":
             least, most = (end.mean(axis=1, keepdims=True) for end in (least, most))
         low, high = margin_limits(least, most).mean(axis=(1, 2))  # over questions, and over orders that are not yet one
-        bounded = (self.least < self.most).any(axis=(0, 1, 3))
-        return np.where(bounded, [np.fmin(low, margin), np.fmax(high, margin)], margin)
+        incomplete = (self.least < self.most).any(axis=(0, 1, 3))
+        return np.where(incomplete, [np.fmin(low, margin), np.fmax(high, margin)], margin)
 
-    def not_together(self, verdict: FloatArray, limits: FloatArray, max_unreported: float) -> dict[int, str]:
+    def why_not_combined(self, verdict: FloatArray, limits: FloatArray, max_unreported: float) -> dict[int, str]:
         """Pair -> why it has no verdict although each of its two orders has an answer that counts."""
         n_pairs = len(verdict)
         half_width = (limits[1] - limits[0]) / 2

@@ -113,7 +113,7 @@ class Graph:
             bounds = sparse.csr_array((bound[kept], (source[kept], target[kept])), shape=(self.n, self.n))
             try:
                 csgraph.bellman_ford(bounds, indices=np.array([0]))
-            except csgraph.NegativeCycleError:
+            except csgraph.NegativeCycleError:  # No such scores exist: gamma is finite on this side.
                 continue
             raise RankingError(
                 f"bias='mle': the place decides: no finite gamma, since the {preferred} text wins wherever the scores "

@@ -43,13 +43,13 @@ def rank_jury(sets: ComparisonSets, method: str | None = None, **options: Any) -
     method = method or default_method(sets)
     index = sets.by.index(JUDGE)
     columns = sets.by[:index] + sets.by[index + 1 :]
-    calls: dict[str, dict[Group, Comparisons]] = {name: {} for name in sets.judges}
+    by_judge: dict[str, dict[Group, Comparisons]] = {name: {} for name in sets.judges}
     ids: dict[Group, dict[str, None]] = {}
     for full_group, group_calls in sets.sets.items():
         group = full_group[:index] + full_group[index + 1 :]
-        calls[full_group[index]][group] = group_calls
+        by_judge[full_group[index]][group] = group_calls
         ids.setdefault(group, {}).update(dict.fromkeys(group_calls.ids))
-    alone = {name: rank(ComparisonSets(columns, judged), method, **options) for name, judged in calls.items()}
+    alone = {name: rank(ComparisonSets(columns, judged), method, **options) for name, judged in by_judge.items()}
     questions: dict[Group, list[Group]] = {}
     for group in ids:
         question = tuple(value for name, value in zip(columns, group, strict=True) if name != "context_id")
@@ -60,7 +60,7 @@ def rank_jury(sets: ComparisonSets, method: str | None = None, **options: Any) -
     juries: dict[Group, Jury] = {}
     for question, groups in questions.items():
         asked = {name: rankings for name, rankings in alone.items() if not set(groups).isdisjoint(rankings.by_group)}
-        alike = find_alike({name: _log_odds(calls[name], groups) for name in asked})
+        alike = find_alike({name: _log_odds(by_judge[name], groups) for name in asked})
         tables = [_tabulate(asked, group, list(ids[group])) for group in groups]
         jury, means = _take_means(list(asked), tables, alike)
         juries[question] = jury._replace(lacking=_find_lacking(asked, groups))

@@ -20,7 +20,7 @@ from ..signature import Signature
 from ..types import FloatArray
 from .bias import Debiasing, mean_debiasing, median_debiasing, pool, position_bias
 from .comparisons import Comparisons
-from .repeats import asked_alike, correlate_errors, weigh_repeats, weigh_samples
+from .repeats import asked_alike, correlate_errors, weigh_as_median_pair, weigh_in_decisions
 from .result import Ranking, Rankings
 from .sets import ComparisonSets, Group
 
@@ -99,14 +99,14 @@ class RankingMethod:
         if comparisons.sampled.any():
             self.require_words()
             rho = 1.0 if decisions == "averaged" else correlate_errors(comparisons)
-            weighed = weigh_samples(comparisons, rho)
+            weighed = weigh_in_decisions(comparisons, rho)
             if self.in_words == "smoothed":
                 weighed = weighed.smoothed()
             return weighed, {"rho": rho}
         if decisions == "per_call" or asked_alike(comparisons):
             return comparisons, {}
         rho = 1.0 if decisions == "averaged" else correlate_errors(comparisons)
-        return weigh_repeats(comparisons, rho), {"rho": rho}
+        return weigh_as_median_pair(comparisons, rho), {"rho": rho}
 
     def require_words(self) -> None:
         """raises : InputError where this method does not take sampled answers"""

@@ -37,9 +37,9 @@ def correlate_errors(comparisons: Comparisons) -> float:
         pair = [sum (m_e - mu_e)^2 pairs / freedom - call sum v_e / n_e] / sum v_e,  at least 0
         rho  = pair / (pair + call)
 
-    freedom : pairs less scores that are determined. A row of weight w is w answers that say the same, but of sampled
-    answers w that say better, worse and similar as often as its probabilities tell. Where the answers
-    do not tell (nothing repeated, pairs that form a tree, texts that no pair links), the pair is the unit: 1.
+    pairs : their number. freedom : pairs - (texts - 1). A row of weight w stands for w equal answers or, if it is
+    sampled, for w answers in the proportions of its probabilities. Where the answers do not tell (nothing repeated,
+    pairs that form a tree, texts that no pair links), the pair is the unit: 1.
     source : moments of the one-way random-effects model, relative to the variance of a coin
     """
     from .bradley_terry import soft_bradley_terry
@@ -81,16 +81,16 @@ def _inside_rows(comparisons: Comparisons) -> FloatArray:
     return np.where(comparisons.sampled, variance, 0.0)
 
 
-def weigh_samples(comparisons: Comparisons, rho: float) -> Comparisons:
-    """As `weigh_repeats`, in the unit of one decision: a pair weighs 1 where the judge repeats itself (rho = 1),
-    however often it is asked, and as much as it has answers where each is a coin's flip of its own.
+def weigh_in_decisions(comparisons: Comparisons, rho: float) -> Comparisons:
+    """As `weigh_as_median_pair`, in the unit of one decision: a pair weighs 1 where the judge repeats itself (rho = 1),
+    however often it is asked, and n where its n answers are independent (rho = 0).
     """
     _, pair = comparisons.numbered_pairs()
     n = comparisons.pairs().games
     return replace(comparisons, weights=comparisons.weights / (1 + (n - 1) * rho)[pair])
 
 
-def weigh_repeats(comparisons: Comparisons, rho: float) -> Comparisons:
+def weigh_as_median_pair(comparisons: Comparisons, rho: float) -> Comparisons:
     """The same answers; those about a pair together weigh n / (1 + (n - 1) rho), n being what they weighed before.
 
     The unit is that in which a pair asked as often as the median one keeps its n: what stands beside answers, such as a

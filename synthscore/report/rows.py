@@ -39,7 +39,7 @@ _PAGE = re.compile(r"index\.html|(list-\d+|texts)-\d+\.html")
 
 
 class RowList(NamedTuple):
-    """title : what its rows have in common. pages : names of its pages. ends : first and last score of each page"""
+    """title : what its rows have in common. pages : names of its pages"""
 
     group: ScoreGroup
     title: str
@@ -129,7 +129,7 @@ def _lists(run: Run, group: ScoreGroup) -> Iterator[RowList]:
         for name in sorted(by_system):
             yield RowList(group, name, by_system[name], ())
     if not_whole := [row for row in best_first if row.score.status != "ok"]:
-        yield RowList(group, "not whole", not_whole, ())
+        yield RowList(group, "partial or unscored", not_whole, ())
 
 
 def _best_first(row: ScoreRow) -> float:

@@ -161,7 +161,7 @@ class Scoring(ScoreKind, ABC):
 
     @abstractmethod
     def score(self, plan: LadderPlan, progress: Progress | None) -> tuple[dict[int, Score], Sequence[Any]]:
-        """Asks, and gives the scores of the texts `on_ladders` and the scales that they are on."""
+        """Asks, and gives the scores of the `texts_on_ladders` and the scales that they are on."""
 
 
 class TextScoring(Scoring):
@@ -174,7 +174,7 @@ class TextScoring(Scoring):
     def score(self, plan: LadderPlan, progress: Progress | None) -> tuple[dict[int, Score], Sequence[Any]]:
         plan.inquiry.ask_all(progress)
         verdicts = plan.inquiry.verdicts()
-        return {index: self.score_text(text, verdicts) for index, text in plan.on_ladders.items()}, ()
+        return {index: self.score_text(text, verdicts) for index, text in plan.texts_on_ladders.items()}, ()
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ class LadderMethod(Method):
             n_rungs=n_rungs | {index: len(text.pairs) for index, text in on_ladders.items()},
             scoring=scoring,
             scores=scores,
-            on_ladders=on_ladders,
+            texts_on_ladders=on_ladders,
             prepared=prepared,
             inquiry=Inquiry(pairs, judge, texts.templates, asking, on_ladders=True),
             whole=whole,
@@ -295,13 +295,13 @@ class LadderMethod(Method):
 class LadderPlan(MethodPlan):
     """What is asked about texts and their ladders' rungs.
 
-    scores : by index of an item, those that need no question. on_ladders : the texts that are asked about
+    scores : by index of an item, those that need no question. texts_on_ladders : the texts that are asked about
     prepared : what the scoring's `prepare` gave. whole : where verdicts on whole texts are kept
     """
 
     scoring: Scoring
     scores: dict[int, Score]
-    on_ladders: Mapping[int, OnLadder]
+    texts_on_ladders: Mapping[int, OnLadder]
     prepared: Any
     inquiry: Inquiry
     whole: WholeTexts | None = None
@@ -312,9 +312,9 @@ class LadderPlan(MethodPlan):
         if self.scales:
             self.signature = self.signature.with_(scoring=self.scoring.name_with(self.scales))
         if self.whole is not None:
-            self.whole.keep({i: (text.item, text.chosen) for i, text in self.on_ladders.items()}, found)
+            self.whole.keep({i: (text.item, text.chosen) for i, text in self.texts_on_ladders.items()}, found)
         for index, score in found.items():
-            ladder = self.on_ladders[index].ladder
+            ladder = self.texts_on_ladders[index].ladder
             self.scores[index] = on_scale(score, ladder) if self.scoring.on_rungs else score
         return [self.scores[index] for index in range(len(self.scores))]
 
@@ -394,8 +394,8 @@ def _own_ladder(item: Item, found: Ladder | LadderError, texts: Texts, reference
 def _with_contexts(
     ladders: Sequence[Ladder | LadderError], texts: Texts, references: References
 ) -> list[ChosenLadder | str]:
-    """Ladders that need not be of the items' contexts, with these: as they are shown beside a ladder of their own,
-    where there is one."""
+    """Each item's ladder, which may be another context's, with the item's own context: as the ladder of that context
+    has it, where there is one and it agrees with the row."""
     task, attribute = texts.task.name, texts.attribute.name
     names = dict.fromkeys(item.context_id for item in texts.items)
     with_own = [name for name in names if (task, name, attribute) in references]

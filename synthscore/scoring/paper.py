@@ -204,24 +204,24 @@ def rung_top(n_rungs: int) -> float:
 
 
 def paper_bound(n_rungs: int) -> float:
-    """The largest possible |score|: N(N+1)/2."""
+    """The largest possible |sum|: N(N+1)/2."""
     return n_rungs * (n_rungs + 1) / 2
 
 
-def rung_equivalent(scores: npt.ArrayLike, n_rungs: int) -> FloatArray:
+def rung_equivalent(sums: npt.ArrayLike, n_rungs: int) -> FloatArray:
     """The paper's sum on the scale of the rungs: a text that an ideal judge finds equal to rung k gets exactly k.
 
         r = sqrt(s + N(N+1)/2),        since such a text has s = k^2 - N(N+1)/2
 
     Strictly increasing, so no order changes. 0: worse than all rungs. sqrt(N(N+1)), 5.48 for N = 5: better than all.
-    raises : InputError for a score outside +-N(N+1)/2.
+    raises : InputError for a sum outside +-N(N+1)/2.
     """
-    scores = np.asarray(scores, dtype=np.float64)
+    sums = np.asarray(sums, dtype=np.float64)
     bound = paper_bound(n_rungs)
-    if (np.abs(scores) > bound * (1 + 1e-9)).any():
-        raise InputError(f"a score is outside +-{bound}, the range for {n_rungs} rungs")
-    # A score of -bound may be just below it by rounding, which the check above lets through.
-    shifted: FloatArray = np.maximum(scores + bound, 0.0)
+    if (np.abs(sums) > bound * (1 + 1e-9)).any():
+        raise InputError(f"a sum is outside +-{bound}, the range for {n_rungs} rungs")
+    # A sum of -bound may be just below it by rounding, which the check above lets through.
+    shifted: FloatArray = np.maximum(sums + bound, 0.0)
     return np.sqrt(shifted)
 
 

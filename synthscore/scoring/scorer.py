@@ -45,13 +45,13 @@ Check = Callable[[Signature], None]
 
 
 class Planned(Protocol):
-    """Called before each call of the judge. n_rows : that it is about. more : whether there are rows after them, which
-    nobody has counted, nor what is asked about them"""
+    """Called before each call of the judge. n_rows : that it is about. more : whether the rows come in several groups,
+    so that the totals are not known; true for the last group, too"""
 
     def __call__(self, n_questions: int, n_rows: int, *, more: bool) -> None: ...
 
 
-Question = tuple[str, str]
+Criterion = tuple[str, str]
 """On what a text is judged: a task and one of its attributes."""
 
 
@@ -61,7 +61,8 @@ class Counts:
 
     statuses : of the scores. n_rows : that were given
     n_targets, n_attributes, n_rungs : asked about; rungs of a ladder, 0 where they differ
-    n_questions : all of them. n_in_rounds, n_full : with a stop rule, those about texts, and of their whole ladders
+    n_questions : all of them. n_in_rounds, n_full : with a stop rule, questions asked about texts, and those that their
+    whole ladders would take
     n_unmet : scores that do not meet the stop rule, though all was asked
     """
 
@@ -128,7 +129,8 @@ class Scorer:
     scoring : how verdicts on a ladder become a score: Paper(...), Anchored(...), or a Scoring of your own
     asking : how the judge is asked, and what counts as an answer
     method : another way than ladders, by name ("g-eval:samples=20") or as a Method. scoring is then left alone
-    whole_texts : a store where the verdicts on whole texts are kept; what is found there has no details and no verdicts
+    whole_texts : a store of texts that are done, each with what all verdicts of its ladder came to; what is found there
+        has no details and no verdicts
     raises : LadderError for a task or attribute of which the references hold no ladder; TaskError; InputError;
         MethodError for a method that is not known or lacks something
     """
@@ -160,13 +162,13 @@ class Scorer:
         )
         self.named_task = task
         self.named_attributes = (attribute,) if isinstance(attribute, str) else attribute
-        self.questions = find_questions(references, task, self.named_attributes)
+        self.criteria = find_criteria(references, task, self.named_attributes)
         self.scales: Sequence[Scale] = ()  # that the last call scored on
-        self._asked_by: dict[Question, tuple[Templates, Attribute]] = {}
-        for name, attributes in self.questions.items():
+        self._asked_by: dict[Criterion, tuple[Templates, Attribute]] = {}
+        for name, attributes in self.criteria.items():
             for each in attributes:
                 self._texts((name, each), ())  # or TaskError
-        if sum(map(len, self.questions.values())) == 1:
+        if sum(map(len, self.criteria.values())) == 1:
             _ = self.signature  # or what the method refuses
 
     @property
@@ -181,30 +183,30 @@ class Scorer:
         return self.tools.references
 
     @property
-    def question(self) -> Question:
+    def criterion(self) -> Criterion:
         """Task and attribute, of a scorer of one. raises : LadderError where there are several, or rows say which"""
-        questions = [(task, name) for task, attributes in self.questions.items() for name in attributes]
-        if len(questions) == 1:
-            return questions[0]
-        several = "attribute" if len(self.questions) == 1 else "task"
-        names = list(self.questions) if several == "task" else [name for _, name in questions]
+        criteria = [(task, name) for task, attributes in self.criteria.items() for name in attributes]
+        if len(criteria) == 1:
+            return criteria[0]
+        several = "attribute" if len(self.criteria) == 1 else "task"
+        names = list(self.criteria) if several == "task" else [name for _, name in criteria]
         source = self.tools.references.source if self.tools.references else "the scorer"
         raise LadderError(f"{source} holds {len(names)} {several}s ({', '.join(names)}): say which, {several}=...")
 
     @property
     def task(self) -> Task:
         """As `question`."""
-        return self._texts(self.question, ()).task
+        return self._texts(self.criterion, ()).task
 
     @property
     def attribute(self) -> str:
         """As `question`."""
-        return self.question[1]
+        return self.criterion[1]
 
     @property
     def signature(self) -> Signature:
         """What the scores' numbers depend on, with the scales of the last call."""
-        plan = self.method.plan(self._texts(self.question, ()), self.tools)
+        plan = self.method.plan(self._texts(self.criterion, ()), self.tools)
         if isinstance(self.method, LadderMethod):
             return plan.signature.with_(scoring=self.method.scoring.name_with(self.scales))
         return plan.signature
@@ -268,35 +270,35 @@ class Scorer:
         judge = self.tools.judge
         unasked = judge.signature if judge else Signature()
         rows: list[list[tuple[Score, Signature]]] = [[] for _ in items]
-        slots: dict[Question, list[Slot]] = {}
+        slots: dict[Criterion, list[Slot]] = {}
         for index, item in enumerate(items):
-            for place, (question, reason) in enumerate(self._questions_of(item)):
+            for place, (criterion, reason) in enumerate(self._criteria_of(item)):
                 if reason:
-                    rows[index].append((unscored(item, question[1], reason), unasked))
+                    rows[index].append((unscored(item, criterion[1], reason), unasked))
                 else:
                     rows[index].append((_NOT_YET, unasked))
-                    slots.setdefault(question, []).append((index, place))
+                    slots.setdefault(criterion, []).append((index, place))
         parts = []
-        for question, its_slots in slots.items():
-            texts = self._texts(question, [items[index] for index, _ in its_slots])
-            parts.append(PlannedPart(question, its_slots, self.method.plan(texts, self.tools)))
+        for criterion, its_slots in slots.items():
+            texts = self._texts(criterion, [items[index] for index, _ in its_slots])
+            parts.append(PlannedPart(criterion, its_slots, self.method.plan(texts, self.tools)))
         return ScorerPlan(rows, parts)
 
-    def _texts(self, question: Question, items: Sequence[Item]) -> Texts:
-        if question not in self._asked_by:
-            name = self.named_task or question[0]  # the name of a folder is not the task's
+    def _texts(self, criterion: Criterion, items: Sequence[Item]) -> Texts:
+        if criterion not in self._asked_by:
+            name = self.named_task or criterion[0]  # the name of a folder is not the task's
             task = find_task(self.tools.references, name)
             templates = Templates(task, self.asking.prompts)
-            self._asked_by[question] = templates, task.attribute(question[1])
-        templates, attribute = self._asked_by[question]
+            self._asked_by[criterion] = templates, task.attribute(criterion[1])
+        templates, attribute = self._asked_by[criterion]
         return Texts(templates=templates, attribute=attribute, items=items)
 
-    def _questions_of(self, item: Item) -> list[tuple[Question, str]]:
+    def _criteria_of(self, item: Item) -> list[tuple[Criterion, str]]:
         """On what the item is judged; and, where it cannot be asked about, the reason why not."""
         broken = item.target.of_row if isinstance(item.target, InputError) else ""
         task = "" if self.named_task else item.task
-        if task and self.questions and task not in self.questions:
-            there = ", ".join(self.questions)
+        if task and self.criteria and task not in self.criteria:
+            there = ", ".join(self.criteria)
             reason = f"the row's task is {task!r}, and there are only ladders of {there}. To overrule it: --task NAME"
             return [(("", item.attribute), broken or reason)]
         if not task:
@@ -305,12 +307,12 @@ class Scorer:
                 which = f"ladders of {', '.join(candidates)}: say which with --task" if candidates else "no ladder"
                 return [(("", item.attribute), broken or f"context {item.context_id!r} has {which}")]
             task = candidates[0]
-        attributes = self.questions.get(task, ())
+        attributes = self.criteria.get(task, ())
         if not item.attribute or self.named_attributes:
             if not attributes:
                 broken = broken or "nothing says on which attribute the text is judged. Name it: --attribute NAME"
             return [((task, name), broken) for name in attributes or ("",)]
-        if item.attribute in attributes or not self.questions:
+        if item.attribute in attributes or not self.criteria:
             return [((task, item.attribute), broken)]
         reason = (
             f"the row's attribute is {item.attribute!r}, and there are only ladders for {', '.join(attributes)}. "
@@ -320,12 +322,12 @@ class Scorer:
 
     def _tasks_of(self, item: Item) -> Sequence[str]:
         """The tasks on which a row that names none can be judged."""
-        if len(self.questions) == 1:
-            return tuple(self.questions)
+        if len(self.criteria) == 1:
+            return tuple(self.criteria)
         ladders = self.tools.references or References()
         return [
             task
-            for task, attributes in self.questions.items()
+            for task, attributes in self.criteria.items()
             if any(ladders.shares(task, name) or (task, item.context_id, name) in ladders for name in attributes)
         ]
 
@@ -352,7 +354,7 @@ class Scorer:
             several attributes
         """
         self.method.require_alone()
-        _ = self.question
+        _ = self.criterion
         return self._batcher.submit(list_items(rows))
 
     @cached_property
@@ -375,9 +377,9 @@ Slot = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class PlannedPart:
-    """What is asked about the items that are judged on one question. slots : of the scores, in the order of the plan"""
+    """What is asked about the items that are judged by one criterion. slots : of their scores, in the plan's order"""
 
-    question: Question
+    criterion: Criterion
     slots: Sequence[Slot]
     plan: MethodPlan
 
@@ -424,7 +426,7 @@ class ScorerPlan:
             statuses=Counter(score.status for score in scores),
             n_rows=len(self.rows),
             n_targets=len({index for index, _ in texts}),
-            n_attributes=len({part.question[1] for part in self.parts if part.plan.n_rungs}),
+            n_attributes=len({part.criterion[1] for part in self.parts if part.plan.n_rungs}),
             n_rungs=lengths.pop() if len(lengths) == 1 else 0,
             n_questions=sum(part.plan.n_asked for part in self.parts),
             n_in_rounds=int(sum(score.details.get("questions", 0) for score in scores)),
@@ -447,7 +449,7 @@ def make_method(method: str | Method | None, scoring: Scoring) -> Method:
     return method
 
 
-def find_questions(
+def find_criteria(
     references: References | None, task: str | None, attributes: Sequence[str] | None
 ) -> dict[str, tuple[str, ...]]:
     """Task -> the attributes to judge on, in order: those of the references, as far as they are named.

@@ -28,7 +28,7 @@ from ..scoring.ladder import Scoring
 from ..scoring.method import Method
 from ..scoring.paper import Paper
 from ..scoring.run import Judges, Tally, score_rows
-from ..scoring.scorer import Planned, Scorer, find_questions, ladder_scales, make_method
+from ..scoring.scorer import Planned, Scorer, find_criteria, ladder_scales, make_method
 from ..store.engine import store_of
 from ..types import Score
 from .certificate import Certificate
@@ -38,7 +38,7 @@ ABOUT: Mapping[str, type] = {
     **dict.fromkeys(("score", "stderr", "low", "high"), float),
     **dict.fromkeys(("decision", "why", "status", "reason"), str),
 }
-"""The fields of the column `synthscore`, which rows have that are not kept."""
+"""The fields of the column `synthscore` that dropped and unsure rows get."""
 
 
 class Decided(NamedTuple):
@@ -68,7 +68,7 @@ class Decided(NamedTuple):
 class Filtered:
     """What became of the rows.
 
-    n_open : unscored rows that are unsure
+    n_unscored_unsure, n_scored_unsure : rows that are unsure, without a score and with one
     why_unsure : reasons why scored rows are unsure
     n_incomplete : rows that were not scored in full, or are unsure
     tally : what was asked, and the scores of the rows
@@ -77,7 +77,7 @@ class Filtered:
     """
 
     n_rows: int = 0
-    n_open: int = 0
+    n_unscored_unsure: int = 0
     n_incomplete: int = 0
     decisions: Counter[str] = field(default_factory=Counter)
     why_unsure: Reasons = field(default_factory=Reasons)
@@ -87,9 +87,9 @@ class Filtered:
     unsure: list[Mapping[str, Any]] = field(default_factory=list)
 
     @property
-    def n_unsure(self) -> int:
+    def n_scored_unsure(self) -> int:
         """Scored rows that are unsure."""
-        return self.decisions["unsure"] - self.n_open
+        return self.decisions["unsure"] - self.n_unscored_unsure
 
     @property
     def complete(self) -> bool:
@@ -103,7 +103,7 @@ class Filtered:
         for _, score, decision, why in decided:
             self.n_incomplete += score.status != "ok" or decision == "unsure"
             if score.status == "unscored":
-                self.n_open += decision == "unsure"
+                self.n_unscored_unsure += decision == "unsure"
             elif decision == "unsure":
                 self.why_unsure.add(*(score.reasons or [why]))
 
@@ -199,8 +199,8 @@ def check(
     raises : InputError for several attributes (field "attribute"), a rule that needs errors which the scores have not
         ("alpha") and a threshold off the scale ("threshold"); LadderError
     """
-    questions = find_questions(references, task, None if attribute is None else [attribute])
-    every = dict.fromkeys(name for attributes in questions.values() for name in attributes)
+    criteria = find_criteria(references, task, None if attribute is None else [attribute])
+    every = dict.fromkeys(name for attributes in criteria.values() for name in attributes)
     names = list(every) if attribute is None else [attribute]
     if len(names) != 1:
         problem = "none is named"
@@ -221,7 +221,7 @@ def check(
             field="alpha",
             value=rule.alpha,
         )
-    scales = ladder_scales(references, questions)
+    scales = ladder_scales(references, criteria)
     if len(scales) > 1 and method.on_rungs:
         shown = ", ".join(map(str, scales))
         message = f"the ladders have {shown} rungs: {rule.threshold:g} means another quality on each"

@@ -53,7 +53,7 @@ class MinScore(Rule):
         _require_finite(self.threshold)
 
     def decide(self, score: Score) -> tuple[Decision, str]:
-        least, most = limits(score)
+        least, most = score_limits(score)
         if score.value is None:
             if least >= self.threshold:  # False for NaN.
                 return "kept", f"unscored, but at least {least:.2f}: {score.reason}"
@@ -67,7 +67,7 @@ class MinScore(Rule):
         could = "anything"
         if math.isfinite(least) and math.isfinite(most):
             could = f"between {least:.2f} and {most:.2f}"
-        why = f"score {score.value:.2f}, but it could be {could}, and {self.threshold:g} decides: {score.reason}"
+        why = f"score {score.value:.2f}, but it could be {could}, so {self.threshold:g} does not decide: {score.reason}"
         return "unsure", why
 
     @property
@@ -120,7 +120,7 @@ class AtLeast(Rule):
         return f"at a score of {self.threshold:g} or more, each with probability {1 - self.alpha:g}"
 
 
-def limits(score: Score) -> tuple[float, float]:
+def score_limits(score: Score) -> tuple[float, float]:
     """The least and the greatest value that the score can have, whatever the missing verdicts are.
 
     The limits of a score that lacks nothing are its value, and so are those of a score with a stderr, whose low and
@@ -150,7 +150,9 @@ def check_threshold(threshold: float, limits: Limits) -> None:
     warns : SynthscoreWarning for one where scores are a guess
     """
     if not limits.low <= threshold <= limits.high:
-        message = f"the threshold {threshold:g} is {limits.words}. Choose one between these"
+        message = (
+            f"the threshold {threshold:g} is {limits.words}. Choose one from {limits.low:.4g} to {limits.high:.4g}"
+        )
         raise InputError(message, field="threshold", value=threshold)
     if not limits.likely_low <= threshold <= limits.likely_high:
         warnings.warn(f"the threshold {threshold:g} is {limits.likely_words}", SynthscoreWarning, stacklevel=2)

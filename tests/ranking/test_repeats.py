@@ -8,7 +8,7 @@ from scipy import optimize
 
 from synthscore.ranking import METHODS, Comparisons, rank
 from synthscore.ranking.designs import all_pairs
-from synthscore.ranking.repeats import asked_alike, correlate_errors, weigh_repeats
+from synthscore.ranking.repeats import asked_alike, correlate_errors, weigh_as_median_pair
 
 from .test_solvers import linked, sigmoid
 
@@ -132,12 +132,12 @@ def test_rho_by_hand():
 @given(st.integers(0, 2**32 - 1), st.floats(0, 1))
 def test_n_answers_count_as_n_over_one_and_rho_for_each_further_one(seed, rho):
     calls = linked(np.random.default_rng(seed), 6, 20)
-    weighed = weigh_repeats(calls, rho)
+    weighed = weigh_as_median_pair(calls, rho)
     n, weight = calls.pairs().games, weighed.pairs().games
     np.testing.assert_allclose(weight / weight[0], (n / (1 + (n - 1) * rho)) / (n[0] / (1 + (n[0] - 1) * rho)))
     np.testing.assert_allclose(weight[n == np.median(n)], np.median(n))
-    np.testing.assert_allclose(weigh_repeats(calls, 0.0).weights, calls.weights)
-    np.testing.assert_allclose(weigh_repeats(calls, 1.0).pairs().games, np.median(n))
+    np.testing.assert_allclose(weigh_as_median_pair(calls, 0.0).weights, calls.weights)
+    np.testing.assert_allclose(weigh_as_median_pair(calls, 1.0).pairs().games, np.median(n))
 
 
 @settings(max_examples=15)

@@ -10,7 +10,7 @@ from synthscore.engines.words import InWords
 from synthscore.errors import InputError
 from synthscore.ranking import METHODS, Comparisons, ComparisonSets, compare, rank
 from synthscore.ranking.methods import default_method
-from synthscore.ranking.repeats import correlate_errors, weigh_samples
+from synthscore.ranking.repeats import correlate_errors, weigh_in_decisions
 from tests.fakes import FakeEngine, reading_judge
 
 IN_WORDS = [name for name, method in METHODS.items() if method.in_words]
@@ -115,7 +115,7 @@ def test_a_judge_that_repeats_itself_is_worth_one_decision_a_pair_however_often_
     alike = dataclasses.replace(once, log_probs=log_probs, weights=counts, n_samples=counts)
     rho = correlate_errors(alike)
     assert rho == 1
-    assert weigh_samples(alike, rho).pairs().games == pytest.approx(np.ones(66))
+    assert weigh_in_decisions(alike, rho).pairs().games == pytest.approx(np.ones(66))
 
 
 @pytest.mark.parametrize("tau", [0.0, 2.0])

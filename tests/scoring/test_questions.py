@@ -494,7 +494,7 @@ def test_an_attribute_whose_rungs_do_not_rise_is_unscored_alone(two_attributes, 
         [],
     ],
 )
-def test_progress_is_of_all_questions(engine, monkeypatch, options):
+def test_progress_counts_the_rows_of_all_questions(engine, monkeypatch, options):
     totals, told = [], []
 
     @contextmanager
@@ -506,4 +506,5 @@ def test_progress_is_of_all_questions(engine, monkeypatch, options):
     engine.judge = judge_of(options[2] if "--protocol" in options else "compare")
     anchored = [each for each in ANCHORED if each != "--both-orders"]
     assert main(["score", *anchored, *options, "--store", "none", "-o", "scores.jsonl"]) == 0
-    assert totals == [sum(told)] == [engine.n_judged]
+    assert totals == [sum(told)] == [30]
+    assert engine.n_judged >= 30

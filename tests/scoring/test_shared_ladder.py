@@ -84,8 +84,8 @@ def test_a_ladder_to_share_must_be_there_and_be_one():
 def test_only_the_questions_of_the_shared_ladder_are_scored():
     references = own_ladders(factories.ladder("c1", "fluency", n=3)).share("c2")
     scorer = Scorer(references, FakeEngine(soft_judge))
-    assert scorer.questions == {"summarization": ("coherence",)}
-    assert ladder_scales(own_ladders(factories.ladder("c5", n=3)).share("c1"), scorer.questions) == [5]
+    assert scorer.criteria == {"summarization": ("coherence",)}
+    assert ladder_scales(own_ladders(factories.ladder("c5", n=3)).share("c1"), scorer.criteria) == [5]
 
 
 def test_a_set_keeps_which_ladder_is_shared(tmp_path):

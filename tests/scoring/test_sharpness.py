@@ -116,7 +116,7 @@ def test_a_single_context_tells_nothing_by_the_spread_of_its_texts():
     answers, _, _ = simulate(9, n_ladders=1)
     judge = judge_of(5)
     lengths = Lengths.measure(answers, positions(answers, judge), judge)
-    assert lengths.spread_error[0] > 1e6
+    assert lengths.spread_var[0] > 1e6
     assert np.isfinite(lengths.spread).all()
 
 

@@ -22,7 +22,7 @@ from synthscore.scoring.anchored.model import margin, variance
 from synthscore.scoring.frequencies import error_on_rungs, variance_of_sum
 from synthscore.scoring.paper import paper_sum, rung_equivalent
 from synthscore.signature import Signature
-from synthscore.thresholds.rules import limits
+from synthscore.thresholds.rules import score_limits
 from tests import factories
 from tests.fakes import FakeEngine
 from tests.scoring.test_scale import LADDERS, scorer, soft_judge, targets, truth
@@ -263,7 +263,7 @@ def test_a_paper_score_in_words_has_an_error_that_shrinks_and_verdicts_that_say_
     for row in [*few, *many]:
         assert row.low <= row.value <= row.high
         assert 0 < row.stderr < 1.5
-        assert limits(row) == (row.value, row.value)
+        assert score_limits(row) == (row.value, row.value)
     assert np.mean([row.stderr for row in many]) < np.mean([row.stderr for row in few]) / 2
     assert all(row.stderr is row.low is row.high is None for row in exact)
     assert all(verdict.n_samples is None for row in exact for verdict in row.verdicts)

@@ -77,7 +77,7 @@ def test_min_score_decides_what_is_unscored_where_its_limits_do(low, high, decis
 def test_a_partial_score_without_limits_is_unsure():
     decision, reason = MinScore(3.0).decide(score(4.0, status="partial", reason="rung 2 failed"))
     assert decision == "unsure"
-    assert reason == "score 4.00, but it could be anything, and 3 decides: rung 2 failed"
+    assert reason == "score 4.00, but it could be anything, so 3 does not decide: rung 2 failed"
 
 
 def test_the_interval_of_a_score_with_an_error_is_no_limit():

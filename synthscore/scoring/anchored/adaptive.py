@@ -194,8 +194,8 @@ class _Known:
         self.prior[:, 0, 0] = judge.text_sd**-2.0
         self.prior[:, 1:, 1:] = precision
         self.cov = _inverse(self.precision_by(self.certain, answered))
-        spread = sharpness**2 * _difference_variances(self.cov)[:, None]
-        self.info = sharpness**2 * information(judge, difference, signs, spread)
+        difference_var = sharpness**2 * _difference_variances(self.cov)[:, None]
+        self.info = sharpness**2 * information(judge, difference, signs, difference_var)
 
     def precision_by(self, info: FloatArray, asked: BoolArray) -> FloatArray:
         """Of target and rungs, where these questions have an answer. info : of each question by itself"""
@@ -236,20 +236,21 @@ class _Known:
 
 
 def information(
-    judge: JudgeModel, difference: FloatArray, sign: FloatArray | float, spread: FloatArray | None
+    judge: JudgeModel, difference: FloatArray, sign: FloatArray | float, difference_var: FloatArray | None
 ) -> FloatArray:
-    """Of an answer, on x - r.
+    """Information of one answer on x - r.
 
-    difference : x - r, rungs. spread : variance of x - r, over which the information is averaged; None: x - r is known
+    difference : x - r, rungs. difference_var : variance of x - r, over which the information is averaged; None: x - r
+    is known
     """
     d = judge.discrimination * difference + judge.position_bias * sign
-    if spread is None:
-        probs = variance(judge.probs(d))
+    if difference_var is None:
+        var = variance(judge.probs(d))
     else:
-        nodes = d[..., None] + judge.discrimination * np.sqrt(spread)[..., None] * NODES
-        probs = variance(judge.probs(nodes))
-    info: FloatArray = judge.discrimination**2 * probs / (judge.noise + judge.spread * probs)
-    return info if spread is None else info @ WEIGHTS
+        nodes = d[..., None] + judge.discrimination * np.sqrt(difference_var)[..., None] * NODES
+        var = variance(judge.probs(nodes))
+    info: FloatArray = judge.discrimination**2 * var / (judge.noise + judge.spread * var)
+    return info if difference_var is None else info @ WEIGHTS
 
 
 def _add_information(precision: FloatArray, info: FloatArray) -> FloatArray:

@@ -33,10 +33,10 @@ def find_bias_sd(answers: SoftAnswers, judge: JudgeModel, posterior: Posterior) 
     index = (among_rungs.ladder * n + about) * n + other
     weight = np.bincount(index, precision, np.prod(shape)).reshape(shape)
     sums = np.bincount(index, precision * off, np.prod(shape)).reshape(shape)
-    error = 1 / np.maximum(weight, 1e-300)
-    mean = sums * error
+    error_var = 1 / np.maximum(weight, 1e-300)
+    mean = sums * error_var
     in_both_orders = (weight > 0) & (weight.swapaxes(1, 2) > 0)
-    pair_weight = np.where(in_both_orders, 1 / (error + error.swapaxes(1, 2)), 0.0)
+    pair_weight = np.where(in_both_orders, 1 / (error_var + error_var.swapaxes(1, 2)), 0.0)
     shared, apart = _sum_products(pair_weight * (mean + mean.swapaxes(1, 2)))
     shared_weight, apart_weight = _sum_products(pair_weight)
     rounding = 1e-9 * (pair_weight**2).sum()  # A weight below this is 0 but for rounding.

@@ -29,7 +29,7 @@ _LEAST = -0.5  # It is below 0 where the bias differs between texts, since a bia
 _MOST = 1.0
 _GRID = np.linspace(
     0.0, 0.95, 20
-)  # A higher correlation of neighbours is nearly common to all rungs, and looks like it.
+)  # A higher correlation of neighbours is nearly common to all rungs, and would look like the text's quality.
 
 
 def pairs_of(answers: SoftAnswers) -> IntArray:
@@ -51,7 +51,7 @@ class Evidence:
         self.shape = answers.n_targets, answers.n_rungs
         self.sampling = answers.sampling
         self.pairs = pairs_of(answers)
-        self.repeated = 1 + (np.bincount(self.pairs)[self.pairs] - 1) * judge.pair_correlation
+        self.repeat_factor = 1 + (np.bincount(self.pairs)[self.pairs] - 1) * judge.pair_correlation
         self.about = answers.first >= answers.n_rungs
         self.target = answers.first[self.about] - answers.n_rungs
         self.rung = self.target * answers.n_rungs + answers.second[self.about]  # a number for each target and rung
@@ -73,11 +73,11 @@ class Evidence:
     def weight_of_pairs(self, probs: FloatArray) -> FloatArray:
         """As `weight`, without the effect of neighbouring rungs."""
         if self.sampling is None:
-            return self.judge.weight(probs) / self.repeated
+            return self.judge.weight(probs) / self.repeat_factor
         share = share_of_opinion(self.judge, variance(probs), self.sampling)
-        return self.judge.weight(probs, self.sampling) / self._repeated(np.sqrt(share))
+        return self.judge.weight(probs, self.sampling) / self._sampled_repeat_factor(np.sqrt(share))
 
-    def _repeated(self, root: FloatArray) -> FloatArray:
+    def _sampled_repeat_factor(self, root: FloatArray) -> FloatArray:
         """1 + pair f (sum of f over the other answers about the pair); `repeated` where all f are 1. root : f"""
         others = np.bincount(self.pairs, root)[self.pairs] - root
         repeated: FloatArray = 1 + root * others * self.judge.pair_correlation
@@ -94,7 +94,7 @@ class Evidence:
         if self.sampling is None:
             return None
         share = share_of_opinion(self.judge, variance(probs), self.sampling)
-        share = share * self.repeated / self._repeated(np.sqrt(share))
+        share = share * self.repeat_factor / self._sampled_repeat_factor(np.sqrt(share))
         info = weight * variance(probs)
         total = self.by_rung(info)
         return np.divide(self.by_rung(info * share), total, out=np.zeros_like(total), where=total > 0)
@@ -164,14 +164,15 @@ def find_pair_correlation(answers: SoftAnswers, judge: JudgeModel, off: Residual
     hidden = towards * np.sqrt(weight * off.variance * off.hidden)
     pairs = np.unique(pairs_of(answers), return_inverse=True)[1]
     others = np.bincount(pairs) - 1
-    together, apart = _FEW_PAIRS * _PAIR, _FEW_PAIRS
+    numerator = _FEW_PAIRS * _PAIR
+    denominator = _FEW_PAIRS
     for values in (z, hidden):
         squares = np.bincount(pairs, values**2)
-        together += float((np.bincount(pairs, values) ** 2 - squares) @ (others > 0))
-        apart += float(squares @ others)
+        numerator += float((np.bincount(pairs, values) ** 2 - squares) @ (others > 0))
+        denominator += float(squares @ others)
     if off.sampling is not None:  # Only the opinion's share, f^2, of f^2 z^2 counts.
-        apart -= float(np.bincount(pairs, towards**2 * (1 - towards**2)) @ others)
-    return float(np.clip(together / apart, _LEAST, _MOST))
+        denominator -= float(np.bincount(pairs, towards**2 * (1 - towards**2)) @ others)
+    return float(np.clip(numerator / denominator, _LEAST, _MOST))
 
 
 def find_rung_correlation(answers: SoftAnswers, judge: JudgeModel, posterior: Posterior, off: Residuals) -> float:

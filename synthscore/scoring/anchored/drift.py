@@ -154,7 +154,8 @@ class Watch:
         )
 
     def add(self, scored: Iterable[tuple[Score, Signature]]) -> None:
-        """Scores of other tasks, attributes and lengths of ladder are left out."""
+        """Scores of other tasks and attributes are left out. Verdicts count on ladders of the judge's length alone,
+        values on any."""
         by_signature = grouped((signature, score) for score, signature in scored)
         by_protocol: dict[str, list[Score]] = {}
         for signature, scores in by_signature.items():
@@ -166,7 +167,8 @@ class Watch:
                 if self.keep_from is not None and score.value is not None:
                     self._count("score", score.context_id, score.value, 1)
                     self._count("kept", score.context_id, score.value >= self.keep_from, 1)
-            # Adaptive questions depend on the answers before: with them, 19 % of the alarms were false.
+            # Adaptive questions depend on the answers before: with them, 19 % of the runs without a change raised an
+            # alarm.
             judged = [s for s in scores if s.verdicts and "questions" not in s.details and count_rungs(s) == n]
             if judged:
                 self.observe(*read_answers(judged, n, protocol))
@@ -183,12 +185,12 @@ class Watch:
         answers = answers.take(answers.first >= n)
         uneven = judge.rung_sd[2]
         wide = replace(judge, context_sd=0.0, target_sd=2 * judge.text_sd, rung_sd=(0.01, 1.0, uneven))
-        posterior, differences = solve(answers, wide)
+        posterior, difference_vars = solve(answers, wide)
         for _ in range(_REWEIGHTED):
-            posterior, differences = solve(answers, wide, posterior)
+            posterior, difference_vars = solve(answers, wide, posterior)
         ratios = {
             **_position_ratios(answers, wide, posterior),
-            **_answer_ratios(answers, wide, posterior, differences),
+            **_answer_ratios(answers, wide, posterior, difference_vars),
         }
         for ladder in np.unique(answers.ladder).tolist():
             for name, (above, below) in ratios.items():
@@ -237,42 +239,43 @@ class Watch:
 
 
 Ratios = dict[str, tuple[FloatArray, FloatArray]]
-"""Name of a statistic -> what is summed over contexts above and below its line, both of shape (n_ladders,)."""
+"""Name of a statistic -> numerators and denominators, to be summed over contexts, both of shape (n_ladders,)."""
 
 
 def _position_ratios(answers: SoftAnswers, wide: JudgeModel, posterior: Posterior) -> Ratios:
     """Of the statistics that positions show: sharpness, texts, and the rungs.
 
-    The priors draw every position towards what they expect; `known` is the part of the difference that remains, and it
-    is what the difference is divided by.
+    Priors shrink each difference from what they expect. `retained` (1 - posterior variance / prior variance) is the
+    part that is left: dividing by it undoes the shrinkage.
     """
     n = wide.n_rungs
     uneven = wide.rung_sd[2]
     level = centred_levels(n)
-    length = level @ level
-    slope = posterior.rungs @ level / length
-    known = 1 - np.einsum("n,cnm,m->c", level, posterior.rung_cov, level) / (length**2 + uneven**2 * length)
-    ratios = {"sharpness": (slope - 1 + known, known)}
-    known_texts = 1 - (posterior.sd / wide.target_sd) ** 2
+    norm2 = level @ level
+    slope = posterior.rungs @ level / norm2
+    retained = 1 - np.einsum("n,cnm,m->c", level, posterior.rung_cov, level) / (norm2**2 + uneven**2 * norm2)
+    ratios = {"sharpness": (slope - 1 + retained, retained)}
+    retained_texts = 1 - (posterior.sd / wide.target_sd) ** 2
     middle = (n + 1) / 2
-    off = posterior.mean - wide.target_mean + (wide.target_mean - middle) * known_texts
-    above = _sum_by(answers.target_ladder, off, answers.n_ladders)
-    below = _sum_by(answers.target_ladder, known_texts, answers.n_ladders) * slope  # The judge's rungs are slope long.
-    ratios["texts"] = above + middle * below, below
+    off = posterior.mean - wide.target_mean + (wide.target_mean - middle) * retained_texts
+    numerator = _sum_by(answers.target_ladder, off, answers.n_ladders)
+    # The judge's rungs are slope long.
+    denominator = _sum_by(answers.target_ladder, retained_texts, answers.n_ladders) * slope
+    ratios["texts"] = numerator + middle * denominator, denominator
     if n > 2:
-        flat = np.eye(n) - 1 / n - np.outer(level, level) / length  # projects off the line through the rungs
-        known = 1 - np.einsum("kn,cnm,km->ck", flat, posterior.rung_cov, flat) / (uneven**2 * np.diag(flat))
+        flat = np.eye(n) - 1 / n - np.outer(level, level) / norm2  # projects off the line through the rungs
+        retained = 1 - np.einsum("kn,cnm,km->ck", flat, posterior.rung_cov, flat) / (uneven**2 * np.diag(flat))
         off = posterior.rungs @ flat
         for k in range(n):
-            position = off[:, k] + known[:, k] * (k + 1)
-            ratios[f"rung {k + 1}"] = position, known[:, k]
+            position = off[:, k] + retained[:, k] * (k + 1)
+            ratios[f"rung {k + 1}"] = position, retained[:, k]
     return ratios
 
 
-def _answer_ratios(answers: SoftAnswers, wide: JudgeModel, posterior: Posterior, differences: FloatArray) -> Ratios:
+def _answer_ratios(answers: SoftAnswers, wide: JudgeModel, posterior: Posterior, difference_vars: FloatArray) -> Ratios:
     """Of the statistics that answers show beside positions: bias, noise and ties.
 
-    differences : as `solve` returns them
+    difference_vars : as `solve` returns them
     """
     n_ladders = answers.n_ladders
     expected = wide.probs(log_odds_at(answers, wide, posterior))
@@ -285,7 +288,7 @@ def _answer_ratios(answers: SoftAnswers, wide: JudgeModel, posterior: Posterior,
         lean = _sum_by(answers.ladder, weight * answers.sign * residual, n_ladders)
         ratios["bias"] = lean + wide.position_bias * info, info
         residual = residual - lean.sum() / info.sum() * answers.sign * var
-    hidden = (var * wide.discrimination) ** 2 * differences
+    hidden = (var * wide.discrimination) ** 2 * difference_vars
     above = _sum_by(answers.ladder, residual**2, n_ladders)
     ratios["noise"] = above, _sum_by(answers.ladder, var / weight - hidden, n_ladders)
     if np.isfinite(wide.log_tie):

@@ -92,17 +92,18 @@ def _iterate(
     """Rounds of expectation and maximisation until no parameter changes. Returns the judge and the last positions.
 
     start : positions to begin from; None: the prior's
-    sharpness : of the judge on each context, shape (n_ladders,); the stretch of ladders is then not fitted again. None:
-        the judge is equally sharp everywhere, and ladders differ in length because they are stretched
+    sharpness : log of the judge's sharpness on each context, 0 for the usual, shape (n_ladders,); the stretch of
+        ladders is then not fitted again. None: the judge is equally sharp everywhere, and ladders differ in length
+        because they are stretched
     independent : the correlations of the noise are not fitted, and stay as they are
     """
     posterior = start
     for _ in range(_ROUNDS):
         before = judge
         prior = judge.prior(answers.n_ladders, sharpness)
-        posterior, differences = settle(answers, judge, posterior, prior)
-        judge = fit_answering(judge, answers, posterior, differences)
-        residuals = find_residuals(judge, answers, posterior, differences)
+        posterior, difference_vars = settle(answers, judge, posterior, prior)
+        judge = fit_answering(judge, answers, posterior, difference_vars)
+        residuals = find_residuals(judge, answers, posterior, difference_vars)
         judge = fit_noise(judge, residuals)
         if not independent:
             judge = fit_correlations(judge, answers, posterior, residuals)

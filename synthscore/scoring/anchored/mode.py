@@ -150,7 +150,7 @@ class Anchored(Scoring):
         parts = dict(plan.signature.parts)
         task = parts["task"]
         attribute = parts["attribute"]
-        texts = plan.on_ladders
+        texts = plan.texts_on_ladders
         inquiry = plan.inquiry
         groups: Sequence[LengthGroup] = plan.prepared
         known = self.known
@@ -175,6 +175,7 @@ class Anchored(Scoring):
                 scale, posterior = place_targets(group.answers(verdicts), group.ladders, scale)
                 settled = posterior.settled  # Scale.place gives each target a ladder for itself.
             scales.append(scale)
+            # A scale that was given and does not see the rungs rise is useless, and nothing was placed on it.
             if scale.useless:
                 rows |= {index: texts[index].unscored(scale.useless) for index in group.members}
                 continue

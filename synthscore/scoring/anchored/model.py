@@ -89,7 +89,8 @@ class SoftAnswers:
 class JudgeModel:
     """What a judge's answers on one (task, attribute) are worth, pooled over contexts.
 
-        P(better, worse, similar) ~ exp(d/2), exp(-d/2), nu      d = discrimination * (x_first - x_second) + sign * bias
+        P(better, worse, similar) proportional to exp(d/2), exp(-d/2), nu      d = discrimination * (x_first - x_second)
+        + sign * bias
 
     n_rungs : of the ladders that it was fitted on; positions are on 1..n_rungs
     discrimination : nats for each rung of difference, > 0. position_bias : nats in favour of the text asked about

@@ -65,21 +65,23 @@ def _tells_bias(answers: SoftAnswers) -> FloatArray:
     return (among_rungs | both_orders).astype(np.float64)
 
 
-def fit_answering(judge: JudgeModel, answers: SoftAnswers, posterior: Posterior, differences: FloatArray) -> JudgeModel:
+def fit_answering(
+    judge: JudgeModel, answers: SoftAnswers, posterior: Posterior, difference_vars: FloatArray
+) -> JudgeModel:
     """Discrimination a, bias b and ties nu that make the answers most probable, by Newton's method.
 
         sum of w E[p_B log P_B + p_W log P_W + p_S log P_S]        d = a (x_first - x_second) + b sign
 
     The expectation is over the posterior of x_first - x_second, by Gauss-Hermite quadrature.
 
-    differences : posterior variance of x_first - x_second, shape (n_answers,)
+    difference_vars : posterior variance of x_first - x_second, shape (n_answers,)
     """
     sign = answers.sign[:, None]
     expected = judge.probs(log_odds_at(answers, judge, posterior))
     weight = Evidence(answers, judge).weight(expected)[:, None] * _WEIGHTS
     tells = _tells_bias(answers)[:, None] * sign
     bare = replace(judge, discrimination=1.0, position_bias=0.0)
-    x = log_odds_at(answers, bare, posterior)[:, None] + np.sqrt(differences)[:, None] * _NODES
+    x = log_odds_at(answers, bare, posterior)[:, None] + np.sqrt(difference_vars)[:, None] * _NODES
     observed = answers.margin[:, None]
     similar = answers.probs[:, 2][:, None]
     free = np.array([True, judge.bias_known, np.isfinite(judge.log_tie)])
@@ -113,15 +115,17 @@ def fit_answering(judge: JudgeModel, answers: SoftAnswers, posterior: Posterior,
     return replace(judge, discrimination=float(values[0]), position_bias=float(values[1]), log_tie=float(values[2]))
 
 
-def find_residuals(judge: JudgeModel, answers: SoftAnswers, posterior: Posterior, differences: FloatArray) -> Residuals:
-    """differences : as in `fit_answering`"""
+def find_residuals(
+    judge: JudgeModel, answers: SoftAnswers, posterior: Posterior, difference_vars: FloatArray
+) -> Residuals:
+    """difference_vars : as in `fit_answering`"""
     probs = judge.probs(log_odds_at(answers, judge, posterior))
     return Residuals(
         probs=probs,
         variance=np.maximum(variance(probs), 1e-12),
         residual=answers.margin - margin(probs),
         sampling=answers.sampling,
-        hidden=judge.discrimination**2 * differences,
+        hidden=judge.discrimination**2 * difference_vars,
     )
 
 

@@ -150,7 +150,8 @@ class _Search:
         return self.evidence.weight(self.probs())
 
     def newton(self, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Newton's step of rungs and targets. Its system is kept for `result`."""
+        """Newton's step of rungs and targets. Also sets system, precision and ratio, for `result`, and lean, for
+        `positions`."""
         answers, about, target, n = self.answers, self.about, self.target, self.answers.n_rungs
         ladders = answers.target_ladder
         n_targets = answers.n_targets
@@ -241,18 +242,18 @@ class _Search:
         cov = np.asarray(np.linalg.inv(self.system), dtype=np.float64)
         self.shared = np.einsum("tn,tnm->tm", self.ratio, cov[answers.target_ladder])  # of each target and the rungs
         variances = 1 / self.precision + (self.shared * self.ratio).sum(axis=1)
-        differences = np.empty(len(answers))
+        difference_vars = np.empty(len(answers))
         ladder = answers.ladder
         first = answers.first
         second = answers.second
-        differences[about] = cov[ladder, second, second][about] + variances[self.target]
-        differences[about] -= 2 * self.shared[self.target, second[about]]
+        difference_vars[about] = cov[ladder, second, second][about] + variances[self.target]
+        difference_vars[about] -= 2 * self.shared[self.target, second[about]]
         ladder = ladder[among_rungs]
         first = first[among_rungs]
         second = second[among_rungs]
         variance_first = cov[ladder, first, first]
         variance_second = cov[ladder, second, second]
-        differences[among_rungs] = variance_first + variance_second - 2 * cov[ladder, first, second]
+        difference_vars[among_rungs] = variance_first + variance_second - 2 * cov[ladder, first, second]
         n_answers: IntArray = np.bincount(self.target, minlength=answers.n_targets)
         posterior = Posterior(
             mean=self.targets,
@@ -264,7 +265,7 @@ class _Search:
             sharpness=self.prior.sharpness,
             sharpness_sd=self.prior.sharpness_sd,
         )
-        return posterior, np.maximum(differences, 0.0)
+        return posterior, np.maximum(difference_vars, 0.0)
 
 
 def log_odds_at(answers: SoftAnswers, judge: JudgeModel, posterior: Posterior) -> FloatArray:

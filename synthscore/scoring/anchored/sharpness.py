@@ -27,30 +27,30 @@ _LEAST_KNOWN = 0.05  # Answers count as telling at least this share of a differe
 class Lengths:
     """L and T of each context, against the median ladder, and the variances of their errors; shape (n_ladders,).
 
-    spread_error is inf where fewer than two texts of a context have answers.
+    spread_var is inf where fewer than two texts of a context have answers.
     """
 
     ladder: FloatArray
-    ladder_error: FloatArray
+    ladder_var: FloatArray
     spread: FloatArray
-    spread_error: FloatArray
+    spread_var: FloatArray
 
     @classmethod
     def measure(cls, answers: SoftAnswers, posterior: Posterior, judge: JudgeModel) -> Lengths:
         """posterior : by a judge that is equally sharp on all contexts (JudgeModel.equally_sharp), so that all of g + s
         counts as stretch
         """
-        ladder, ladder_error = _ladder_lengths(posterior, judge)
-        spread, spread_error, count = _text_spreads(answers, posterior, judge)
-        # The usual spread of texts is taken from these very contexts, so that T of a single context says nothing.
+        ladder, ladder_var = _ladder_lengths(posterior, judge)
+        spread, spread_var, count = _text_spreads(answers, posterior, judge)
         stretch = judge.rung_sd[1]
-        weight = _normalise(1 / (spread_error + stretch**2))
+        weight = _normalise(1 / (spread_var + stretch**2))
         spread = np.where(count > 1, spread - weight @ (spread - ladder), 0.0)
+        # The weighted mean of T was subtracted, so a single context says nothing, and errors are larger by that.
         return cls(
             ladder=ladder,
-            ladder_error=ladder_error,
+            ladder_var=ladder_var,
             spread=spread,
-            spread_error=spread_error / max(1 - float(weight @ weight), 1e-9),
+            spread_var=spread_var / max(1 - float(weight @ weight), 1e-9),
         )
 
 
@@ -109,30 +109,30 @@ class Deviations(NamedTuple):
 def find_deviations(lengths: Lengths, prior: float, n_prior: float) -> Deviations:
     """Divide the variance of L between g and s.
 
-    Before any text is looked at, g has half of it. cov(L, T), which estimates g's variance, moves this by its weight
-    against that guess, each weighted by the inverse of its variance.
+    The guess without texts is half of it, with the standard deviation total / 2. cov(L, T) also estimates the variance
+    of g; the result is the mean of both, each weighted by the inverse of its variance.
 
     prior : standard deviation of L that counts as n_prior ladders
     """
     ladder = lengths.ladder
-    measured = float(np.maximum(ladder**2 - lengths.ladder_error, 0).sum())
+    measured = float(np.maximum(ladder**2 - lengths.ladder_var, 0).sum())
     total = (measured + n_prior * prior**2) / (len(ladder) + n_prior)
-    weight = _normalise(1 / (lengths.spread_error + total))
+    weight = _normalise(1 / (lengths.spread_var + total))
     freedom = 1e-9
     if weight.any():
         freedom = max(1 / float(weight @ weight) - 1, 1e-9)
-    spread_error = float(weight @ np.where(weight > 0, lengths.spread_error, 0.0))
-    ladder_error = float(weight @ lengths.ladder_error)
+    spread_var = float(weight @ np.where(weight > 0, lengths.spread_var, 0.0))
+    ladder_var = float(weight @ lengths.ladder_var)
     off_ladder = ladder - weight @ ladder
     off_spread = lengths.spread - weight @ lengths.spread
     cov = float(weight @ (off_ladder * off_spread)) * (1 + 1 / freedom)
     var = float(weight @ (off_spread * off_spread)) * (1 + 1 / freedom)
-    var_of_cov = max(var, total + spread_error) * (total + ladder_error) / freedom
+    var_of_cov = max(var, total + spread_var) * (total + ladder_var) / freedom
     precision = 1 / var_of_cov
     prior_precision = 4 / total**2
     told_apart = precision / (precision + prior_precision)
     sharp = float(np.clip(told_apart * cov + (1 - told_apart) * total / 2, 0.0, total))
-    spread = max(var - sharp - spread_error, 0.0)
+    spread = max(var - sharp - spread_var, 0.0)
     return Deviations(
         sharpness=math.sqrt(sharp),
         stretch=math.sqrt(total - sharp),
@@ -143,8 +143,8 @@ def find_deviations(lengths: Lengths, prior: float, n_prior: float) -> Deviation
 
 def find_sharpness(lengths: Lengths, judge: JudgeModel) -> tuple[FloatArray, FloatArray]:
     """g of each context by its L and T, and the standard deviation of its error, shape (n_ladders,)."""
-    by_ladder = 1 / np.maximum(judge.rung_sd[1] ** 2 + lengths.ladder_error, 1e-12)
-    by_texts = 1 / (judge.spread_sd**2 + lengths.spread_error)
+    by_ladder = 1 / np.maximum(judge.rung_sd[1] ** 2 + lengths.ladder_var, 1e-12)
+    by_texts = 1 / (judge.spread_sd**2 + lengths.spread_var)
     var = 1 / (max(judge.sharpness_sd, 1e-12) ** -2 + by_ladder + by_texts)
     sharpness = (by_ladder * lengths.ladder + by_texts * lengths.spread) * var
     return sharpness, np.sqrt(var)
