@@ -183,14 +183,14 @@ def _print_prompt(engine: Engine, prompt: Prompt, what: str, labels: Sequence[st
     tokens = can.tokenizer if in_words else None
     text = tokens.render(prompt) if tokens is not None else prompt.text + prompt.prefill
     lines = [part for line in text.split("\n") for part in textwrap.wrap(line, 84) or [""]]
-    seen = "as the model sees it"
+    stage = "as the model sees it"
     if can.gives_rewards:
-        seen = "to which each text is shown as the reply"
+        stage = "to which each text is shown as the reply"
     elif can.decides:
-        seen = "as the judge is given it, which puts its own words around it"
+        stage = "as the judge is given it, which puts its own words around it"
     elif can.served and tokens is None:
-        seen = "before the server's chat template"
-    _print("prompt", [f"{what}, {seen}:", *(f"| {line}" for line in lines)])
+        stage = "before the server's chat template"
+    _print("prompt", [f"{what}, {stage}:", *(f"| {line}" for line in lines)])
     if tokens is None:
         _print("labels", [", ".join(labels)])
         return

@@ -103,11 +103,12 @@ def check(
     _print(report, worst)
     if positions:
         scales = report.scales()
-        for each in report.placed:
-            if each.trouble:
-                messages.warn(f"left out of {positions}: {each.trouble}")
+        for checked in report.placed:
+            if checked.trouble:
+                messages.warn(f"left out of {positions}: {checked.trouble}")
         Scales(scales).save(positions)
-    failing = [finding.evidence for each in report.ladders for finding in each.findings if finding.kind == "unanswered"]
+    findings = [finding for checked in report.ladders for finding in checked.findings]
+    failing = [finding.evidence for finding in findings if finding.kind == "unanswered"]
     asked = f", {counted(engine.n_judged, 'question')}" if engine else ""
     messages.note(
         f"{counted(len(chosen), 'ladder')}{asked}; {report.n_flagged} flagged",
@@ -116,7 +117,7 @@ def check(
         *(engine.cost if engine else []),
         signature=str(report.signature or ""),
     )
-    noted = strict and any(each.findings for each in report.ladders)
+    noted = strict and any(checked.findings for checked in report.ladders)
     return INCOMPLETE if report.n_flagged or noted else OK
 
 
@@ -126,15 +127,15 @@ def _print(report: CheckReport, worst: int) -> None:
     steps = {**({"gaps": 1} if judged else {}), "words": 0}  # and their digits
     cells = [[*(row[name] for name in columns), *(_steps(row[name], n) for name, n in steps.items())] for row in rows]
     print(table(cells, [*columns, *steps], 160))
-    for trouble in (each.trouble for each in report.placed if each.trouble):
+    for trouble in (checked.trouble for checked in report.placed if checked.trouble):
         print("\n" + textwrap.fill(trouble, 86, break_on_hyphens=False))
     for title, flagged in (("Flagged:", True), ("Only noted:", False)):
         _print_kinds(report, flagged, title)
     bad = report.worst()
     if bad and worst:
         print(f"\nMost at fault ({min(worst, len(bad))} of {len(bad)}):")
-        for each in bad[:worst]:
-            _print_ladder(each)
+        for checked in bad[:worst]:
+            _print_ladder(checked)
         print("\nTo read one: synthscore references show FOLDER CONTEXT_ID -a ATTRIBUTE")
         print("To have flagged rungs written again: check with -o FILE, then synthscore generate ... --findings FILE")
 
@@ -153,21 +154,21 @@ def _print_kinds(report: CheckReport, flagged: bool, title: str) -> None:
         print(f"\n{title}")
     for kind, n in times.most_common():
         meaning, advice = MEANING[kind]
-        where = sum(any(f.kind == kind and f.flagged == flagged for f in each.findings) for each in report.ladders)
+        where = sum(any(f.kind == kind and f.flagged == flagged for f in one.findings) for one in report.ladders)
         print(f"  {f'{n} x {kind}':<{width}}  {meaning}, in {counted(where, 'ladder')}")
         if flagged:
             print(f"  {'':<{width}}  -> {advice}")
 
 
-def _print_ladder(each: CheckedLadder) -> None:
-    ladder, steps = each.ladder, ""
-    if each.judged and each.judged.levels:  # 1 +0.31 2 -0.05 3: the margins between the levels
-        levels = each.judged.levels
-        margins = ("?" if math.isnan(margin) else f"{margin:+.2f}" for margin in each.judged.margins)
+def _print_ladder(checked: CheckedLadder) -> None:
+    ladder, steps = checked.ladder, ""
+    if checked.judged and checked.judged.levels:  # 1 +0.31 2 -0.05 3: the margins between the levels
+        levels = checked.judged.levels
+        margins = ("?" if math.isnan(margin) else f"{margin:+.2f}" for margin in checked.judged.margins)
         steps = " ".join([str(levels[0]), *(f"{m} {level}" for m, level in zip(margins, levels[1:], strict=True))])
     print(f"  {ladder.task}/{ladder.context_id}/{ladder.attribute}  {steps}".rstrip())
     alike: dict[tuple[str, str], list[str]] = {}
-    for finding in each.flagged:
+    for finding in checked.flagged:
         alike.setdefault((finding.kind, finding.evidence), []).append("-".join(map(str, finding.levels)))
     for (kind, evidence), rungs in list(alike.items())[:SHOWN]:
         name = f"{kind} {', '.join(rungs)}".strip()

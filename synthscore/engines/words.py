@@ -173,11 +173,11 @@ def read_label(sample: Answer, labels: Sequence[str], cue: str = "") -> str | No
         return None
     lines = [line for line in sample.text.splitlines() if line.strip()]
     last = _value_of_json(sample.text) or (lines[-1] if lines else "")
-    said = last.strip(_AROUND_LABEL)
-    said = _BEFORE_LABEL.sub("", said, count=1).strip(_AROUND_LABEL).casefold()
+    answer = last.strip(_AROUND_LABEL)
+    answer = _BEFORE_LABEL.sub("", answer, count=1).strip(_AROUND_LABEL).casefold()
     if cue:
-        said = said.removeprefix(cue.casefold()).strip(_AROUND_LABEL)
-    fitting = [label for label in labels if label.strip().casefold() == said]
+        answer = answer.removeprefix(cue.casefold()).strip(_AROUND_LABEL)
+    fitting = [label for label in labels if label.strip().casefold() == answer]
     return fitting[0] if len(fitting) == 1 else None
 
 

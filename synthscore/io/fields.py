@@ -177,10 +177,10 @@ def is_missing(value: object) -> bool:
     return value is None or (isinstance(value, float | np.floating | Decimal) and math.isnan(value))
 
 
-def row_error(row: Row, name: str, value: object, seen: str, remedy: str, **data: object) -> InputError:
+def row_error(row: Row, name: str, value: object, problem: str, remedy: str, **data: object) -> InputError:
     """The error of a row. name : the field. seen : what stands there, and was expected. remedy : a whole sentence"""
     return InputError(
-        f"{row.source} row {row.number}: {seen}. {remedy}",
+        f"{row.source} row {row.number}: {problem}. {remedy}",
         source=row.source, row=row.number, field=name, value=value, **data,
     )  # fmt: skip
 
@@ -189,14 +189,14 @@ def require_column(row: Row, name: str, remedy: str = "", data: Mapping[str, obj
     """raises : InputError where the row has no such column at all"""
     if name not in row.values:
         column, there_are = row.fields.get(name, name), (repr(row.fields.get(each, each)) for each in row.values)
-        seen = f"there is no {column!r}, but {', '.join(there_are) or 'nothing at all'}"
+        problem = f"there is no {column!r}, but {', '.join(there_are) or 'nothing at all'}"
         if taken := next((ours for ours, theirs in row.fields.items() if theirs == name != ours), ""):
             remedy = f"That column is read as {taken!r}, by --field {taken}={name}. Leave that out"
         there = {str(column).lower(): column for column in row.values}
         guess = next((there[usual] for usual in _USUAL.get(name, ()) if usual in there), "COLUMN")
         remedy = remedy or f"Add it, or say which column holds it: --field {name}={guess}; in Python, rename it"
         remedy += did_you_mean(column, map(str, row.values)) if column != name else ""
-        raise row_error(row, name, None, seen, remedy, **(data or {}))
+        raise row_error(row, name, None, problem, remedy, **(data or {}))
 
 
 def recognised(row: Row) -> Row:
@@ -213,19 +213,19 @@ def recognised(row: Row) -> Row:
     column = next((name for name in _CHATS if row.has(name)), "")
     if "text" not in found and column and (chat := _messages(row.values[column])):
         if chat[-1][0] != "assistant" or len(chat) < 2:
-            seen = f"{column} ends with one of {chat[-1][0]!r}" if len(chat) > 1 else f"{column} holds one message"
+            problem = f"{column} ends with one of {chat[-1][0]!r}" if len(chat) > 1 else f"{column} holds one message"
             remedy = "Give the chat up to the answer that is judged, or name the columns: --field text=COLUMN"
-            raise row_error(row, "text", row.values[column], f"{seen}, expected others and an assistant's", remedy)
+            raise row_error(row, "text", row.values[column], f"{problem}, expected others and an assistant's", remedy)
         found["text"] = chat[-1][1]
-        found.setdefault("context", [{"role": role, "content": said} for role, said in chat[:-1]])
+        found.setdefault("context", [{"role": role, "content": content} for role, content in chat[:-1]])
         taken["text"], taken["context"] = column, taken.get("context", column)
     if taken:
-        said = ", ".join(f"{name} from {column!r}" for name, column in taken.items())
-        _LOG.info("%s: reading %s; to read others: --field NAME=COLUMN", row.source, said)
+        columns = ", ".join(f"{name} from {column!r}" for name, column in taken.items())
+        _LOG.info("%s: reading %s; to read others: --field NAME=COLUMN", row.source, columns)
     for name in ("text", "context"):
         if chat := _messages(found.get(name)):
             several = len(chat) > 1
-            found[name] = "\n".join(f"{role.capitalize()}: {said}" if several else said for role, said in chat)
+            found[name] = "\n".join(f"{role.capitalize()}: {content}" if several else content for role, content in chat)
     if all(row.values.get(name) is value for name, value in found.items()):
         return row
     others = {column: value for column, value in row.values.items() if column not in taken.values()}
@@ -234,7 +234,7 @@ def recognised(row: Row) -> Row:
 
 @lru_cache(maxsize=64)  # the rows of a file have the same columns
 def _recognised_columns(columns: tuple[str, ...], named: frozenset[str]) -> Mapping[str, str]:
-    """Our name -> the column that is read as it. named : the names whose column has been said"""
+    """Our name -> the column that is read as it. named : the names whose column a line has named"""
     there: dict[str, str] = {}
     for column in columns:
         there.setdefault(str(column).lower(), column)
@@ -258,17 +258,17 @@ def _messages(value: object) -> list[tuple[str, str]]:
         with suppress(ValueError):
             value = read_list(value)
     for message in () if isinstance(value, str) or not isinstance(value, Sequence) else value:
-        role = said = None
+        role = content = None
         if isinstance(message, Mapping):
-            role, said = message.get("role"), message.get("content")
-            if role is None and said is None:
-                role, said = message.get("from"), message.get("value")
+            role, content = message.get("role"), message.get("content")
+            if role is None and content is None:
+                role, content = message.get("from"), message.get("value")
                 role = _ROLES.get(role, role) if isinstance(role, str) else role
-        if isinstance(said, list) and all(isinstance(part, Mapping) and "text" in part for part in said):
-            said = "\n".join(str(part["text"]) for part in said)
-        if not isinstance(role, str) or not isinstance(said, str):
+        if isinstance(content, list) and all(isinstance(part, Mapping) and "text" in part for part in content):
+            content = "\n".join(str(part["text"]) for part in content)
+        if not isinstance(role, str) or not isinstance(content, str):
             return []
-        chat.append((role, said))
+        chat.append((role, content))
     return chat
 
 
@@ -291,8 +291,8 @@ def read_id(row: Row, name: str, column: str | None = None) -> str:
         return str(int(value))  # pandas makes floats of whole numbers where one is missing
     if isinstance(value, str) or is_missing(value):
         raise row_error(row, name, value, f"{column} is {shorten(value)}, expected a text that is not empty", "Fill it")
-    seen = f"{column} is {shorten(value)}, expected a text or a whole number"
-    raise row_error(row, name, value, seen, "Write the id as text")
+    problem = f"{column} is {shorten(value)}, expected a text or a whole number"
+    raise row_error(row, name, value, problem, "Write the id as text")
 
 
 def find_id(row: Row, name: str) -> str | None:
@@ -304,9 +304,9 @@ def read_names(row: Row) -> Names:
     """Which text the row is about: by its id, or by its context's id and its system."""
     names = {name: find_id(row, name) for name in ("id", "context_id", "system")}
     if names["id"] is None and None in (names["context_id"], names["system"]):
-        seen = f"nothing says which text it is about: its columns are {', '.join(map(repr, row.values)) or 'none'}"
+        problem = f"nothing says which text it is about: its columns are {', '.join(map(repr, row.values)) or 'none'}"
         remedy = "Add id, or context_id and system, or name their columns: --field id=COLUMN"
-        raise row_error(row, "id", None, seen, remedy)
+        raise row_error(row, "id", None, problem, remedy)
     return Names(names["id"] or f"{names['context_id']}/{names['system']}", names["context_id"], names["system"])
 
 
@@ -319,8 +319,8 @@ def text_fault(value: object, column: str = "text") -> tuple[str, str]:
         shown = value if isinstance(value, str) else None  # NaN is how pandas writes null
         return f"{column} is {shorten(shown)}, expected a text that is not empty", "Fill it, or remove the row"
     if not encodable(value):
-        seen = f"{column} holds half a surrogate pair, which no encoding can write: {shorten(value)}"
-        return seen, "Write the text again as UTF-8"
+        problem = f"{column} holds half a surrogate pair, which no encoding can write: {shorten(value)}"
+        return problem, "Write the text again as UTF-8"
     return "", ""
 
 
@@ -328,9 +328,9 @@ def read_text(row: Row, name: str, **data: object) -> str:
     """The text in the column. data : further attributes of the error"""
     require_column(row, name, data=data)
     value = row.values[name]
-    seen, remedy = text_fault(value, row.fields.get(name, name))
-    if seen:
-        raise row_error(row, name, value, seen, remedy, **data)
+    problem, remedy = text_fault(value, row.fields.get(name, name))
+    if problem:
+        raise row_error(row, name, value, problem, remedy, **data)
     return str(value)
 
 
@@ -379,8 +379,8 @@ def read_flag(row: Row, name: str, *, remedy: str = MEND) -> bool | None:
         return None
     flag = _FLAGS.get(str(value).strip().lower())
     if flag is None:
-        seen = f"{name} is {shorten(value)}, expected true or 1, or false or 0"
-        raise row_error(row, name, value, seen, remedy)
+        problem = f"{name} is {shorten(value)}, expected true or 1, or false or 0"
+        raise row_error(row, name, value, problem, remedy)
     return flag
 
 

@@ -132,9 +132,9 @@ def one_scale(name: str, signatures: Iterable[Signature]) -> str:
     """
     scales = list(dict.fromkeys(signature.part("scale") for signature in signatures))
     if len(scales) > 1:
-        seen = " and ".join(scale or "one that the signature does not name, as of rungs" for scale in scales)
+        listed = " and ".join(scale or "one that the signature does not name, as of rungs" for scale in scales)
         raise InputError(
-            f"{name}: the scores are on {len(scales)} scales, {seen}; expected one. Give the scores of each method a "
+            f"{name}: the scores are on {len(scales)} scales, {listed}; expected one. Give the scores of each method a "
             "file of their own",
             field="signature",
             value=tuple(scales),
@@ -152,8 +152,8 @@ def read_score(row: Row) -> tuple[Score, Signature]:
     value = numbers.pop("score")
     status = str(row.values.get("status") or ("unscored" if value is None else "ok"))
     if status not in ("ok", "partial", "unscored") or (value is None) != (status == "unscored"):
-        seen = f"its score is {shorten(row.values['score'])} and its status {status!r}, expected 'unscored' for null"
-        raise row_error(row, "status", status, seen, "Give rows as `synthscore score` wrote them")
+        problem = f"its score is {shorten(row.values['score'])} and its status {status!r}, expected 'unscored' for null"
+        raise row_error(row, "status", status, problem, "Give rows as `synthscore score` wrote them")
     reason = row.values.get("reason") or ("" if status == "ok" else "no reason is given")
     score = Score(
         id=read_names(row).id,
@@ -202,9 +202,9 @@ def _verdicts(row: Row) -> tuple[Verdict, ...]:
             return verdicts
     except (ValueError, TypeError, OverflowError):
         pass
-    seen = (
+    problem = (
         f"verdicts is {shorten(found)}, expected lists [level, swapped, better, worse, similar], levels from 1, maybe "
         "the number of samples behind them, and "
     )
     remedy = "Give rows as `synthscore score --verdicts` wrote them"
-    raise row_error(row, "verdicts", found, f"{seen}probabilities", remedy)
+    raise row_error(row, "verdicts", found, f"{problem}probabilities", remedy)

@@ -71,16 +71,16 @@ class MicroBatcher(Generic[T, R]):
 
     def _run(self) -> None:
         while batch := self._next():
-            rows = [row for each in batch for row in each.rows]
+            rows = [row for waiting in batch for row in waiting.rows]
             try:
                 answers = [answer for _, answer in zip(rows, self._answer(rows), strict=True)]
             except BaseException as error:
-                for each in batch:
-                    each.found.set_exception(error)
+                for waiting in batch:
+                    waiting.found.set_exception(error)
                 continue
             left = iter(answers)
-            for each in batch:
-                each.found.set_result(list(islice(left, len(each.rows))))
+            for waiting in batch:
+                waiting.found.set_result(list(islice(left, len(waiting.rows))))
 
     def _next(self) -> list[_Waiting[T, R]]:
         """What is asked about together, the oldest first; nothing where nobody has come for a while."""
@@ -94,9 +94,9 @@ class MicroBatcher(Generic[T, R]):
                     self._changed.wait(left)
                 n_rows = 0
                 while self._queue and n_rows < self._most:
-                    each = self._queue.popleft()
-                    self._n_rows -= len(each.rows)
-                    if each.found.set_running_or_notify_cancel():
-                        batch.append(each)
-                        n_rows += len(each.rows)
+                    waiting = self._queue.popleft()
+                    self._n_rows -= len(waiting.rows)
+                    if waiting.found.set_running_or_notify_cancel():
+                        batch.append(waiting)
+                        n_rows += len(waiting.rows)
         return batch
