@@ -55,15 +55,15 @@ def test_where_all_labels_are_reported_a_server_gives_the_scores_of_the_model_he
     np.testing.assert_allclose([score.value for score in there], [score.value for score in here], atol=1e-3)
 
 
-@pytest.mark.parametrize(("top_k", "n_scored"), [(20, [0]), (100, [0]), (1000, range(1, 10)), (10000, [20])])
+@pytest.mark.parametrize(("top_k", "n_scored"), [(20, 0), (100, 0), (1000, 4), (10000, 20)])
 def test_the_score_of_the_model_here_is_between_low_and_high_in_every_row(top_k, n_scored, route, here):
     """This judge says Better with .99 whatever it is shown: what is left in both orders rests on rare labels."""
     there = scored(route("topk", top_k), texts())
-    assert sum(score.value is not None for score in there) in n_scored
+    assert sum(score.value is not None for score in there) == n_scored
     for bounded, exact in zip(there, here, strict=True):
         if bounded.value is not None and bounded.low is None:  # all was reported
             assert bounded.value == pytest.approx(exact.value, abs=1e-3)
         low, high = (0.0, rung_top(5)) if bounded.low is None else (bounded.low, bounded.high)
         assert low - 1e-3 <= exact.value <= high + 1e-3
     widths = [score.high - score.low for score in there if score.low is not None]
-    assert top_k != 1000 or np.mean(widths) < 1.2, "rungs; with 100 tokens 2.4"
+    assert top_k != 1000 or (len(widths) == 20 and np.mean(widths) < 0.6)
