@@ -35,7 +35,8 @@ import numpy as np
 from synthscore.engine import Answers, LabelAnswer, OtherToken, Prompt, Question, label_log_probs
 from synthscore.signature import Signature
 from synthscore.store.engine import StoredEngine
-from synthscore.store.file import Store, Stored, batch_rows, crc
+from synthscore.store.file import Store, Stored, batch_rows
+from synthscore.store.packing import crc
 
 LABELS = ("Better", "Worse", "Similar")
 SIGNATURE = Signature.of(

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow  # a profiler's hook on every call
 PACKAGE = Path(synthscore.__file__).parent
 LADDERS = str(resource("data/references/degraded"))
 
-MOST_OF_A_COMMAND = 38
+MOST_OF_A_COMMAND = 40
 """Files that `synthscore score` enters, from the command line to the file of scores; one counts nano's words, one reads
 what a task.toml says, and one looks for a task that came with the ladders."""
 

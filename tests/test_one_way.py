@@ -95,7 +95,7 @@ def write(path, rows):
 
 def said(status, reason, value):
     """Without what names the file and the row, which differ from door to door."""
-    plain = re.sub(r"^\S+ row \d+: ", "", reason or "")
+    plain = re.sub(r"^row \d+: ", "", reason or "")
     return status, plain, None if value is None else round(value, 9)
 
 

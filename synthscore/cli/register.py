@@ -53,6 +53,7 @@ WORDS = (
         "guarantee",
         "engine",
         "served_as",
+        "allow_unscored",
     ),
     "title",
 )

@@ -20,7 +20,7 @@ A check at load compares them. Such a model's config.json has a part "synthscore
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -36,6 +36,7 @@ from ..engine import Kind, Prompt
 from ..types import FloatArray, IntArray
 from .loading import choose_backend, disagreement
 from .local import LocalEngine, Questions, TokenIds, log_softmax
+from .reading_order import CUE, SHARED, Pieces, reading_order, sizes_of
 from .tokens import PromptTokenizer
 
 Backend = Literal["together", "single"]
@@ -48,7 +49,6 @@ Block = tuple[int, int, torch.Tensor, torch.Tensor]
 """Queries from, to; their keys; what is added to the scores, shape (n_queries, n_keys)."""
 
 Path = tuple[int, ...]
-SHARED, CUE = 0, -1
 MOST_TOKENS = 65_536  # of a prompt: memory grows with it
 REACH = 1024  # tokens before a piece of the context, or of a text, that it sees of the same
 HEADING = 3  # tokens: a word, a name and a colon
@@ -344,8 +344,8 @@ def chunks(sequences: Sequence[npt.ArrayLike], marks: Marks, max_tokens: int) ->
     cut = [_cut(sequence, marks) for sequence in sequences]
     groups: list[list[int]] = []
     n_tokens, most = 0, 0
-    for alike in _reading_order(cut, max_tokens // 2):
-        sizes = [_sizes(cut[index]) for index in alike]
+    for alike in reading_order(cut, max_tokens // 2):
+        sizes = [sizes_of(cut[index]) for index in alike]
         n_alike = sum({key: n for its_sizes in sizes for key, n in its_sizes.items()}.values())
         held: set[tuple[int, bytes]] = set()  # texts that see something else are read anew
         if n_tokens + n_alike > most:
@@ -360,53 +360,6 @@ def chunks(sequences: Sequence[npt.ArrayLike], marks: Marks, max_tokens: int) ->
             n_tokens += n_new
             held |= its_sizes.keys()
     return groups
-
-
-Pieces = list[tuple[int, IntArray]]
-"""The paragraphs of a sequence, each behind what it is."""
-
-
-def _sizes(pieces: Pieces) -> dict[tuple[int, bytes], int]:
-    """Tokens of each paragraph of a sequence, by its part, and what this part holds up to the paragraph's end; of the
-    cue, which each sequence has for itself, what the sequence holds."""
-    begun: dict[int, bytes] = {}
-    sizes: dict[tuple[int, bytes], int] = {}
-    for part, paragraph in pieces:
-        before = b"".join(begun.values()) if part == CUE else begun.get(part, b"")
-        begun[part] = before + paragraph.tobytes()
-        sizes[part, begun[part]] = len(paragraph)
-    return sizes
-
-
-def _reading_order(cut: Sequence[Pieces], n_band: int) -> list[list[int]]:
-    """Indices of sequences, those with the same shared paragraphs in one list, in an order that may be cut anywhere and
-    has few texts on both sides of a cut.
-
-    Of a sequence's two texts, one is in more sequences: a rung, where few rungs are compared with many targets. Such
-    texts are taken in bands of about n_band tokens. In a band, sequences with the same other text are neighbours: so
-    the band alone is read again behind a cut, and the other texts once a band, however many they are.
-    """
-    alike: dict[tuple[bytes, ...], dict[int, Pieces]] = defaultdict(dict)
-    for index, pieces in enumerate(cut):
-        shared = tuple(paragraph.tobytes() for part, paragraph in pieces if part == SHARED)
-        alike[shared][index] = pieces
-    return [_in_bands(alike[shared], n_band) for shared in sorted(alike)]
-
-
-def _in_bands(cut: Mapping[int, Pieces], n_band: int) -> list[int]:
-    texts = {index: [(part, _text(pieces, part)) for part in (1, 2)] for index, pieces in cut.items()}
-    uses = Counter(text for pair in texts.values() for text in pair)
-    pairs = {index: sorted(pair, key=lambda text: (uses[text], text[0])) for index, pair in texts.items()}
-    n_before: Counter[int] = Counter()  # tokens of each part
-    bands: dict[tuple[int, tuple[int, ...]], tuple[int, int]] = {}
-    for part, ids in sorted({common for _, common in pairs.values()}):
-        bands[part, ids] = part, n_before[part] // n_band
-        n_before[part] += len(ids)
-    return sorted(cut, key=lambda index: (bands[pairs[index][1]], *pairs[index]))
-
-
-def _text(pieces: Pieces, part: int) -> tuple[int, ...]:
-    return tuple(token for its_part, paragraph in pieces if its_part == part for token in paragraph.tolist())
 
 
 def _cut(sequence: npt.ArrayLike, marks: Marks) -> Pieces:

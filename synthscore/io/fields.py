@@ -220,8 +220,8 @@ def recognised(row: Row) -> Row:
         found.setdefault("context", [{"role": role, "content": content} for role, content in chat[:-1]])
         taken["text"], taken["context"] = column, taken.get("context", column)
     if taken:
-        columns = ", ".join(f"{name} from {column!r}" for name, column in taken.items())
-        _LOG.info("%s: reading %s; to read others: --field NAME=COLUMN", row.source, columns)
+        listed = ", ".join(f"{name} from {column!r}" for name, column in taken.items())
+        _LOG.info("%s: reading %s; to read others: --field NAME=COLUMN", row.source, listed)
     for name in ("text", "context"):
         if chat := _messages(found.get(name)):
             several = len(chat) > 1

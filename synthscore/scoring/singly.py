@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Generic, TypeVar
 
-from ..forks import renew_after_fork
+from ..store.forks import renew_after_fork
 
 T = TypeVar("T")
 R = TypeVar("R")

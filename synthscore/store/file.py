@@ -16,7 +16,6 @@ import tempfile
 import threading
 import time
 import warnings
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime, timezone
@@ -26,10 +25,9 @@ from typing import Any, NamedTuple
 
 from ..engine import Question
 from ..errors import StoreError, SynthscoreWarning
-from ..forks import renew_after_fork
-from ..io.fields import parse_json
 from ..resources import default_store
-from .packing import pack, unpack
+from .forks import renew_after_fork
+from .packing import AnswerRow, crc, pack, unpack, value_of
 from .runs import EngineRun, read_runs, write_runs
 
 FORMAT = 2
@@ -45,8 +43,6 @@ refers to."""
 
 _JSON = json.JSONEncoder(separators=(",", ":"))
 
-AnswerRow = tuple[int, int, bytes, bytes, int]
-"""batch, place, key, value and checksum of an answer, as far as they are what they should be."""
 
 _SOUND_BATCH = (
     "(typeof(kind), typeof(engine), typeof(created_at)) = ('text', 'text', 'integer')"
@@ -551,26 +547,6 @@ def batch_rows(kind: str, engine: str, created_at: int, answers: Sequence[Stored
     questions = [answer.question for answer in answers if answer.question is not None]
     packed = pack(questions) if questions else None
     return BatchRows(kind, engine, created_at, packed, rows)
-
-
-def crc(batch: int, place: int, key: bytes, value: bytes) -> int:
-    """SQLite checks the structure of its pages, not their content: this finds a digit that has changed on disk."""
-    return zlib.crc32(value, zlib.crc32(b"%d:%d:%b" % (batch, place, key)))
-
-
-def intact(batch: int, place: int, key: bytes, value: bytes, checksum: int) -> bool:
-    """Whether a stored answer has its checksum."""
-    try:
-        return crc(batch, place, key, value) == checksum
-    except (TypeError, ValueError, OverflowError):  # a number or nothing where bytes should be, or infinity
-        return False
-
-
-def value_of(row: AnswerRow) -> Any:
-    """The value of an answer. raises : ValueError where it is not JSON, without a word where it has not its checksum"""
-    if not intact(*row):
-        raise ValueError
-    return parse_json(row[3].decode())  # of bytes, json guesses the encoding each time
 
 
 def _n_answers(n: int) -> str:

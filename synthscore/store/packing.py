@@ -1,4 +1,5 @@
-"""The questions of a batch into few bytes, and back, to a bounded size: a store may be a stranger's."""
+"""The questions of a batch into few bytes, and back, to a bounded size: a store may be a stranger's. Checksums of
+answers."""
 
 from __future__ import annotations
 
@@ -18,6 +19,9 @@ _MOST_FRAME = 1 << 22  # bytes of a batch's questions beside their texts: bracke
 _TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')  # in JSON
 
 _JSON = json.JSONEncoder(separators=(",", ":"))
+
+AnswerRow = tuple[int, int, bytes, bytes, int]
+"""batch, place, key, value and checksum of an answer, as far as they are what they should be."""
 
 
 def pack(questions: Sequence[Question]) -> bytes:
@@ -91,3 +95,23 @@ def n_shared(one: str, other: str) -> int:
         else:
             high = middle - 1
     return low
+
+
+def crc(batch: int, place: int, key: bytes, value: bytes) -> int:
+    """SQLite checks the structure of its pages, not their content: this finds a digit that has changed on disk."""
+    return zlib.crc32(value, zlib.crc32(b"%d:%d:%b" % (batch, place, key)))
+
+
+def intact(batch: int, place: int, key: bytes, value: bytes, checksum: int) -> bool:
+    """Whether a stored answer has its checksum."""
+    try:
+        return crc(batch, place, key, value) == checksum
+    except (TypeError, ValueError, OverflowError):  # a number or nothing where bytes should be, or infinity
+        return False
+
+
+def value_of(row: AnswerRow) -> Any:
+    """The value of an answer. raises : ValueError where it is not JSON, without a word where it has not its checksum"""
+    if not intact(*row):
+        raise ValueError
+    return parse_json(row[3].decode())  # of bytes, json guesses the encoding each time

@@ -373,7 +373,7 @@ JUDGED = ("--human", "ratings.jsonl", "--task", "summarization", "-a", "coherenc
 
 
 def test_a_method_that_asks_a_judge_gives_its_agreement_and_signature(files, engine, capsys):
-    assert evaluate(*JUDGED, "g-eval,length", "--model", "m") == 0
+    assert evaluate(*JUDGED, "g-eval,length", "--model", "m", "-v") == 0
     shown = capsys.readouterr()
     assert re.search(r"^g-eval +1\.00", shown.out, re.MULTILINE)
     assert re.search(r"^g-eval: synthscore:.*model:m.*$", shown.err, re.MULTILINE)

@@ -8,6 +8,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from huggingface_hub.utils import build_hf_headers
 
 from synthscore import engines
 from synthscore.cli.app import main
@@ -18,7 +19,8 @@ from synthscore.errors import EngineError, SynthscoreWarning
 from synthscore.ladders.references import References
 from synthscore.signature import Signature
 from synthscore.store.engine import RecordedEngine, StoredEngine
-from synthscore.store.file import Store, crc
+from synthscore.store.file import Store
+from synthscore.store.packing import crc
 from tests import factories
 from tests.cli.given import CONTEXTS, quality_judge, target, write
 from tests.fakes import FakeEngine
@@ -130,6 +132,8 @@ def test_a_tokenizer_that_a_manifest_names_is_taken_from_this_machine_alone(name
     asked = Asked("model:m|backend:batch-ids|wire:vllm", "m", "vllm", named.replace("URL", "http://127.0.0.1:9/v1"))
     file = tmp_path / "q.jsonl.manifest"
     file.write_bytes(head_line(asked) + chunk_line(["0" * 16], [Question(Prompt("?"), ("Yes", "No"))]))
+    build_hf_headers()  # for which the hub's library looks something up once in a process, whatever is loaded
+    connections.clear()
     with pytest.raises(EngineError, match="--tokenizer"):
         _ = _Judge(Manifest(file), None, None).tokens
     assert connections == []

@@ -55,7 +55,8 @@ def test_a_log_file_gets_what_is_said_and_more_each_once_on_stderr(tmp_path, cap
     ]
 
 
-def test_what_a_library_says_of_its_retries_is_for_verbose(capsys):
+def test_what_a_library_says_of_its_retries_is_for_verbose(capsys, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("huggingface_hub"), "level", logging.WARNING)  # whatever ran before
     hub = logging.getLogger("huggingface_hub.utils._http")
     before = logging.getLogger("huggingface_hub").level
     for verbose in (False, True):

@@ -179,7 +179,7 @@ def test_a_name_that_is_nearly_right_is_answered_with_the_right_one(engine, refe
 def test_a_field_that_is_named_twice_is_refused(engine, references, capsys):
     write("targets.jsonl", target("c1", 3, system="a"))
     assert score("--field", "text=text", "--field", "text=system") == 2
-    assert "--field names text twice, as text and as system" in capsys.readouterr().err
+    assert "--field text is given twice, as text and system" in capsys.readouterr().err
 
 
 def test_excerpts_show_where_two_texts_part(engine, references, capsys):
@@ -201,7 +201,7 @@ def test_what_is_filled_with_something_else_is_not_to_be_filled(engine, referenc
     write("targets.jsonl", {"context_id": "c1", "text": 1}, {"context_id": "c1", "text": ""})
     assert score("-o", "o.jsonl") == 1
     number, empty = (row["reason"] for row in read("o.jsonl"))
-    assert "Name the column that holds the text" in number
+    assert "say which column holds it" in number
     assert "Fill it" not in number
     assert "Fill it" in empty
 

@@ -169,7 +169,7 @@ def test_a_checkpoint_may_lack_what_is_not_read_and_nothing_else(folder, tmp_pat
     found, whole = Encoder.load(tmp_path).embed(TEXTS), Encoder.load(folder).embed(TEXTS)
     np.testing.assert_array_equal(found["A"].vectors, whole["A"].vectors)
     model.save_pretrained(tmp_path, state_dict={k: v for k, v in state.items() if "layer.1." not in k})
-    with pytest.raises(EngineError, match=r"lacks weights of BertModel: \['encoder.layer.1"):
+    with pytest.raises(EngineError, match=r"lacks weights of BertModel \(encoder.layer.1"):
         Encoder.load(tmp_path)
 
 

@@ -34,8 +34,8 @@ from synthscore.errors import EngineError, StoreError, SynthscoreWarning
 from synthscore.signature import Signature
 from synthscore.store import packing
 from synthscore.store.engine import RecordedEngine, StoredEngine, StoredVerdicts, answer_of
-from synthscore.store.file import VERDICTS, Store, Stored, crc
-from synthscore.store.packing import unpack
+from synthscore.store.file import VERDICTS, Store, Stored
+from synthscore.store.packing import crc, unpack
 from tests.fakes import FakeEngine
 from tests.fuzz.changes import as_json, changed_values, settled
 
