@@ -530,7 +530,7 @@ def test_other_folders_still_open_as_causal_models(tmp_path):
 
 
 def test_doctor_examines_it(folder, capsys):
-    asked = ["--prompts", "paper", "--protocol", "choose", "--pairs", "12"]
+    asked = ["--prompts", "paper", "--protocol", "choose", "--pairs", "2"]
     main(["doctor", "--model", str(folder), "--device", "cpu", *asked])
     shown = capsys.readouterr().out
     assert "takes prompts of any length" in shown

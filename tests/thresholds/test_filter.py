@@ -633,7 +633,7 @@ def test_rows_are_returned_where_no_file_is_named():
     assert {row["synthscore"]["decision"] for row in found.dropped} == {"dropped"}
     [row] = found.unsure
     assert "no ladder" in row["synthscore"]["why"]
-    assert (found.n_rows, found.n_open, found.n_unsure, found.complete) == (41, 1, 0, False)
+    assert (found.n_rows, found.n_unscored_unsure, found.n_scored_unsure, found.complete) == (41, 1, 0, False)
     assert [dict(signature.parts)["attribute"] for signature in found.tally.signatures] == ["coherence"]
 
 
