@@ -42,20 +42,8 @@ READ = (
 
 WORDS = (
     *("attribute", "ladder", "context", "context_id", "benchmark", "against", "method", "debias", "stderr", "by"),
-    *(
-        "revision",
-        "device",
-        "date",
-        "reasoning_effort",
-        "encoding",
-        "field",
-        "separator",
-        "guarantee",
-        "engine",
-        "served_as",
-        "allow_unscored",
-    ),
-    "title",
+    *("revision", "device", "date", "reasoning_effort", "encoding", "field", "separator", "guarantee", "engine"),
+    *("served_as", "allow_unscored", "title"),
 )
 """Options whose values name no file, whatever there is of that name."""
 

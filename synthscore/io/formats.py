@@ -186,6 +186,7 @@ def _read_csv(path: str, size: int, encoding: str, fields: Fields, delimiter: st
 
 def _csv_rows(lines: CsvLines, usual: str, named: str, name: str, fields: Fields) -> Iterator[tuple[int, object]]:
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST))
+    first = "".join(lines.peek(1))
     delimiter = named or find_separator(lines, usual)
     if delimiter != usual and not named:
         shown = "a tab" if delimiter == "\t" else repr(delimiter)
@@ -195,7 +196,7 @@ def _csv_rows(lines: CsvLines, usual: str, named: str, name: str, fields: Fields
         header = next(reader, [])
     except csv.Error as error:
         why = f"its header is not CSV ({error}). Mend its quotes and line ends"
-        if "new-line" in str(error):
+        if "new-line" in str(error) and "\n" not in first:
             why = "its lines end in CR alone. Save it again, with the line ends of Windows (CR LF) or Unix (LF)"
         raise unreadable(name, why, line=lines.number) from error
     if len(set(header)) < len(header):

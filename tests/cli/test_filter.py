@@ -24,11 +24,11 @@ def test_filter_keeps_the_rows_as_they_were_in_their_order(engine, references, c
         target("c2", 4, id="d", score=7.25),  # the same text twice: both rows are judged
     ]
     write("targets.jsonl", *rows)
-    assert keep("--min-score", "3.5") == 0
+    assert keep("--min-score", "3.5", "-v") == 0
     out, err = capsys.readouterr()
     assert parse(out) == [rows[0], rows[2], rows[3]]
     assert [list(row) for row in parse(out)] == [list(row) for row in (rows[0], rows[2], rows[3])]
-    shown(err, "4 scored", "kept 3 of 4 at a score of 3.5 or more; 1 dropped, 0 unscored", "signature ")
+    shown(err, "4 scored", "kept 3 of 4 at a score of 3.5 or more; 1 dropped, 0 unscored", "model:fake")
 
 
 def test_filter_writes_what_it_drops_with_the_reason_and_counts_the_unscored_apart(engine, references, capsys):

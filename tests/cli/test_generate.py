@@ -106,10 +106,10 @@ def test_a_model_writes_and_a_killed_run_asks_only_for_the_rest(engine, capsys, 
     assert generate("--model", "fake", "--rungs", "3") == 0
     assert engine.n_written == 6
     first = References.load("ladders").hash
-    assert generate("--model", "fake", "--rungs", "3") == 0
+    assert generate("--model", "fake", "--rungs", "3", "-v") == 0
     assert engine.n_written == 6
     assert References.load("ladders").hash == first
-    shown(capsys.readouterr().err, "2 contexts x 1 attribute x 3 rungs: 6 rungs written, 0 failed", "signature ")
+    shown(capsys.readouterr().err, "2 contexts x 1 attribute x 3 rungs: 6 rungs written, 0 failed", "model:fake")
 
 
 def test_the_options_of_writing_reach_the_writer(engine, damage):

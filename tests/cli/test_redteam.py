@@ -18,13 +18,13 @@ def test_redteam_shows_families_and_fails_where_one_raises_too_much(engine, caps
     references(*ladders()).save(tmp_path / "ladders")
     command = ["redteam", "--ladders", "ladders", "--limit", "6", "--at-most", ".1"]
     engine.judge = reading(["[SYSTEM NOTE"]).judge
-    assert main([*command, "-o", "r.json"]) == 1
+    assert main([*command, "-o", "r.json", "-v"]) == 1
     out = capsys.readouterr()
     n_harmless, n_orders = (sum(attack.family == family for attack in OWN) for family in ("harmless", "orders"))
     shown(out.out, f"harmless {6 * n_harmless} +0.00 0.00 0 %", f"orders {6 * n_orders}", f"{100 / n_orders:.0f} %")
     shown(out.out, "system (100 %)", "are raised by: orders.")
     n_asked = f"{6 * n_questions_of_a_rung():,}".replace(",", " ")
-    shown(out.err, f"6 rungs, {len(OWN)} attacks", f"{n_asked} questions asked now", "signature ")
+    shown(out.err, f"6 rungs, {len(OWN)} attacks", f"{n_asked} questions asked now", "|model:fake|")
     assert len(json.loads((tmp_path / "r.json").read_text())["attacks"]) == len(OWN)
     asked = engine.n_judged
     assert main(command[:-2]) == 0

@@ -13,7 +13,7 @@ from tests.cli.given import CONTEXTS, ladder, read, shown, target, write
 def test_check_names_what_is_wrong_and_what_to_do(engine, folder, capsys):
     ladders = [ladder("c1"), ladder("c2", order=(1, 2, 4, 3, 5)), ladder("c3", "fluency", failed=(1,))]
     References(ladders).save(folder / "ladders")
-    assert main(["references", "check", "ladders", "-o", "checks.jsonl", "--positions", "scale.json"]) == 3
+    assert main(["references", "check", "ladders", "-o", "checks.jsonl", "--positions", "scale.json", "-v"]) == 3
     out, err = capsys.readouterr()
     rows = [line.split() for line in out.splitlines()]
     assert rows[0] == ["task", "attribute", "ladders", "flagged", "rising", "margin", "inverted", "gaps", "words"]
@@ -31,7 +31,7 @@ def test_check_names_what_is_wrong_and_what_to_do(engine, folder, capsys):
         "Most at fault (2 of 2)",
     )
     shown(out, "c2/coherence 1 +1.00 2 +1.00 3 -1.00 4 +1.00 5", "inverted 3-4: margin -1.00", "failed 1: the model")
-    shown(err, "3 ladders, 52 questions; 2 flagged", "scale.json")
+    shown(err, "3 ladders, 52 questions; 2 flagged", "orders:2", "template:", "protocol:compare", "scale.json")
     checks = {row["context_id"]: row for row in read("checks.jsonl")}
     assert "inversions" not in checks["c2"]
     assert checks["c2"]["findings"][0]["kind"] == "inverted"
@@ -40,8 +40,8 @@ def test_check_names_what_is_wrong_and_what_to_do(engine, folder, capsys):
     assert [pair[:2] for pair in checks["c3"]["pairs"]] == [[a, b] for a in range(2, 6) for b in range(a + 1, 6)]
     assert checks["c3"]["n_failed"] == 1
     assert len(checks["c1"]["positions"]) == len(checks["c1"]["gaps"]) + 1 == 5
-    assert main(["references", "check", "ladders", "--strict", "--attribute", "fluency"]) == 3
-    shown(capsys.readouterr().err, "1 ladder, 12 questions")
+    assert main(["references", "check", "ladders", "--strict", "--attribute", "fluency", "-v"]) == 3
+    shown(capsys.readouterr().err, "1 ladder, 12 questions", "orders:2")
     assert engine.n_judged == 52
     write("targets.jsonl", target("c1", 3.5, id="t"))
     anchored = ["--scoring", "anchored", "--scale", "scale.json", "--both-orders", "-a", "coherence"]

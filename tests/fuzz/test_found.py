@@ -50,7 +50,7 @@ def test_a_byte_that_is_no_utf_8_before_a_row_costs_that_row_alone(tmp_path):
 
 def test_a_header_that_is_not_csv_is_named(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"\rid,text\r\na,b\r\n")
-    with pytest.raises(InputError, match=r"its header is not CSV|its lines end in CR alone"):
+    with pytest.raises(InputError, match="its header is not CSV"):
         list(read_rows(tmp_path / "a.csv"))
 
 
