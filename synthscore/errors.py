@@ -3,6 +3,8 @@ and carries its data as attributes, so that no caller parses the text."""
 
 from __future__ import annotations
 
+import errno
+import json
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -40,6 +42,41 @@ def in_short(error: object, most: int) -> str:
     first = re.split(r"(?<=[.!?])\s", str(error).strip(), maxsplit=1)[0]
     words = " ".join(first.split()).rstrip(".")
     return words if len(words) <= most else words[: most - 3] + "..."
+
+
+_REMEDIES = {
+    errno.ENOENT: "Check the path",
+    errno.EEXIST: "Name another: a file stands where a folder is needed",
+    errno.ENOTDIR: "Name another: a file stands where a folder is needed",
+    errno.ENOSPC: "Make room on the disk, or name a file elsewhere",
+    errno.EDQUOT: "Make room on the disk, or name a file elsewhere",
+    errno.EFBIG: "Make room on the disk, or name a file elsewhere",
+    errno.EACCES: "Name one that you may read or write",
+    errno.EROFS: "Name one that you may read or write",
+}
+
+
+def in_plain_words(error: OSError) -> str:
+    """What the system refuses, of which file, and what to do."""
+    what = error.strerror or str(error)
+    if error.filename is not None:
+        what = f"{error.filename}: {what}"
+    return f"{what}. {_REMEDIES.get(error.errno or 0, 'See to that, and run again')}"
+
+
+def why_unreadable(error: Exception) -> str:
+    """Why a file is not what it should be, by what reading it raised."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8"
+    if isinstance(error, json.JSONDecodeError):
+        return f"it is not JSON ({error})"
+    if isinstance(error, KeyError):
+        return f"it has no {error}"
+    if isinstance(error, TypeError | AttributeError | IndexError):
+        return "it is of another form"
+    return str(error)
 
 
 def unusable(name: str, value: object, expected: str, remedy: str = "Change it") -> InputError:

@@ -128,7 +128,10 @@ class Task:
                 f"task {self.name!r}: max_new_tokens is {self.max_new_tokens!r}, expected a whole number >= 1"
             )
         if self.words != () and not _is_range(self.words):
-            raise TaskError(f"task {self.name!r}: words is {self.words!r}, expected the least and the most of a text")
+            raise TaskError(
+                f"task {self.name!r}: words is {self.words!r}, expected the least and the most words of a text, "
+                "such as [8, 120]"
+            )
         self._require_answers("labels", 3, 'of better, worse and similar, such as ["Besser", "Schlechter", "Gleich"]')
         self._require_answers("yes_no", 2, 'for yes and no, such as ["Ja", "Nein"]')
         for column in ("words", "labels", "yes_no"):  # lists of a file
@@ -262,10 +265,11 @@ class Ladder:
     def __post_init__(self) -> None:
         name = f"ladder {self.context_id}/{self.attribute}"
         if len(self.rungs) < 2:
-            raise LadderError(f"{name}: {len(self.rungs)} rungs, expected at least 2", **self._key)
+            raise LadderError(f"{name}: rungs: {len(self.rungs)}, expected at least 2. Add a text", **self._key)
         if [rung.level for rung in self.rungs] != list(range(1, len(self.rungs) + 1)):
             raise LadderError(
-                f"{name}: levels are {[rung.level for rung in self.rungs]}, expected 1..{len(self.rungs)}, worst first",
+                f"{name}: levels are {[rung.level for rung in self.rungs]}, expected 1..{len(self.rungs)}, worst "
+                "first. Number them without a gap",
                 **self._key,
             )
         fractions = [rung.fraction for rung in self.rungs]
@@ -276,7 +280,7 @@ class Ladder:
             )
         texts = [rung.text for rung in self.usable]
         if len(set(texts)) < len(texts):
-            raise LadderError(f"{name}: two rungs are the same text, expected all different", **self._key)
+            raise LadderError(f"{name}: two rungs are the same text, expected all different. Change one", **self._key)
         if self.wanted is not None and (type(self.wanted) is not int or self.wanted < 2):
             raise LadderError(f"{name}: {self.wanted!r} rungs were wanted, expected a whole number from 2", **self._key)
 

@@ -15,7 +15,7 @@ from typing import Any
 from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, UnusedCliTokensError
 
 from .._version import __version__
-from ..errors import InputError, SynthscoreError, Unasked
+from ..errors import InputError, SynthscoreError, Unasked, in_plain_words
 from ..io.assumed import ASSUMED, Assumed
 from .costs import BUDGET, interrupted_line
 from .messages import BROKEN_PIPE, ERROR, INTERRUPTED, OK, STOPPED, USAGE, Messages, UsageError, as_usage, visible
@@ -145,7 +145,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (SynthscoreError, OSError) as error:
         if messages.debug:
             traceback.print_exc()
-        print(visible(f"{type(error).__name__}: {' '.join(str(error).split())}"), file=sys.stderr)
+        what = in_plain_words(error) if isinstance(error, OSError) else str(error)
+        print(visible(f"{type(error).__name__}: {' '.join(what.split())}"), file=sys.stderr)
         return USAGE if isinstance(error, UsageError) else ERROR
 
 

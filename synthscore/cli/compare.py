@@ -63,7 +63,7 @@ class ComparingOptions(Answering):
         from ..ranking import compare
 
         if not self.task or not self.attribute:
-            raise UsageError("to ask a judge, say --task T and --attribute A")
+            raise UsageError("a judge has to be told what to compare texts on. Add --task TASK and --attribute NAME")
         with usage():
             selection = Selection(self.budget, self.orders, seed)
             asking = self.asking(self.protocol or "choose")

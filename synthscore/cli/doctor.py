@@ -6,7 +6,6 @@ import math
 import textwrap
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -16,7 +15,7 @@ from ..errors import EngineError
 from ..judging.asking import Pair, ProtocolName, Verdicts, ask, labels_of, prompt_of
 from ..judging.templates import Templates
 from ..types import Context
-from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, counted, table
+from .messages import ERROR, INCOMPLETE, OK, Messages, counted, table
 from .options import Answering, AnyTask, DryRun, JudgeOptions, Output, Positive
 from .panels import FIRST
 
@@ -93,8 +92,6 @@ def doctor(
     from ..engines.words import find_in_words
     from ..ladders.references import References
 
-    if output and Path(output).is_dir():
-        raise UsageError(f"--output {output} is a folder, expected a JSON file. Name a file in it")
     references = References() if ladders is None else References.load(ladders)
     here = references.tasks[0] if len(references.tasks) == 1 else "summarization"
     known = references.find_task(task or here)

@@ -3,6 +3,7 @@
 A noun of the library that is made of plain values is such a group as it stands (judging.asking.Asking).
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, fields
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter, Token
 from cyclopts.validators import Number
 
-from ..errors import InputError
+from ..errors import InputError, did_you_mean
 from ..io.assumed import ASSUMED, Assumed
 from ..io.formats import list_formats
 from ..io.shards import Shard
@@ -164,6 +165,17 @@ class AskingOptions(Asking):
 # ------------------------------------------------------------------------------------------------- groups
 
 
+FIELDS = (
+    *("text", "context", "context_id", "id", "system", "task", "attribute", "facts", "references"),
+    *("human", "human_raw", "label", "rater", "drawn", "drawn_from"),
+    *("rungs", "level", "writer"),
+    *("first", "second", "winner", "outcome", "probability", "log_odds", "log_p_first", "log_p_second", "log_p_tie"),
+    *("weight", "n_samples", "judge", "score", "stderr", "low", "high", "status", "reason", "signature", "verdicts"),
+)
+"""What a column may be read as: of texts and contexts, of people's labels, of ladders, of comparisons and scores."""
+_NUMBERED = re.compile(r"rung_\d+|human[._].+")
+
+
 def given(group: Any) -> list[str]:
     """The options of a group that are not at their defaults, as they are typed."""
     changed = (each.name for each in fields(group) if getattr(group, each.name) != each.default)
@@ -195,6 +207,10 @@ class Input:
             name, _, column = text.partition("=")
             if not (name and column):
                 raise UsageError(f"--field {text!r} is not NAME=COLUMN. Write it as in --field text=summary")
+            if name not in FIELDS and not _NUMBERED.fullmatch(name):
+                known = ", ".join(FIELDS)
+                hint = did_you_mean(name, FIELDS)
+                raise UsageError(f"--field {text}: there is no field {name!r}, but {known}. Name one of them.{hint}")
             if columns.setdefault(name, column) != column:
                 raise UsageError(f"--field {name} is given twice, as {columns[name]} and {column}. Leave one out")
         return columns
@@ -233,7 +249,8 @@ class Tolerance:
             if text.endswith("%") and 0 <= share <= 1:
                 return share * n_rows
         raise UsageError(
-            f"--allow-unscored is {text!r}, expected a number of rows, such as 10, or a share, such as 0.5%"
+            f"--allow-unscored is {text!r}, expected a number of rows, such as 10, or a share, such as "
+            "0.5%. Write it so"
         )
 
 

@@ -12,6 +12,8 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from ..errors import InputError
+
 LADDERS = ("ladders.parquet", "manifest.json", "README.md")
 RUN = ("evaluation.json", "ratings.jsonl", "scores/*.jsonl")
 ROWS = ("summarization", "targets", "others", "scores", "kept", "dropped", "others-scores")
@@ -27,6 +29,8 @@ FOLDERS: Mapping[str, tuple[str, ...]] = {
 }
 """Functions of verbs whose --output is a folder -> what they replace in it, as patterns. A task in a folder of ladders
 is not among it: it is written anew as it was read."""
+
+_FOLDERS_OF = {("output", verb) for verb in FOLDERS}
 
 FILES = ("output", "dropped", "unsure", "save_scale", "positions", "log_file", "questions_to")
 STORES = ("store", "file")
@@ -63,6 +67,10 @@ def require_outputs_apart(verb: str, options: Mapping[str, Any]) -> None:
         return
     from ..io.write import require_apart
 
+    for name, value in written:
+        if name in FILES and (name, verb) not in _FOLDERS_OF and os.path.isdir(value):
+            problem = f"{_typed(name)} is {value!r}, a folder, expected a file. Name a file in it"
+            raise InputError(problem, field=_typed(name), value=value)
     outputs = [(_typed(name), path) for name, value in written for path in _replaced(verb, name, value)]
     require_apart(outputs, [*_all_read(values), *_stores(values)], growing=[*map(_typed, STORES)])
 

@@ -59,7 +59,9 @@ def report(
     from ..report import page, read_run, row_pages, rows_folder, side_by_side, write_pages
 
     if output not in (None, "-") and not output.endswith(".html"):
-        raise UsageError(f"--output is {output!r}, expected a page: a name that ends in .html, or - for stdout")
+        raise UsageError(
+            f"--output is {output!r}, expected a page: a name that ends in .html, or - for stdout. Name one"
+        )
     if output == "-" and store is not None:
         raise UsageError("--store is for the pages of rows, and --output - has none. Leave one of them out")
     folder = Path(source) if other is None and Path(source).is_dir() else Path()

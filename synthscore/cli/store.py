@@ -125,7 +125,8 @@ def show(
     with Store(file, create=False) as opened:
         n_written = write_rows(islice(opened.rows(engine, kind), limit), output)
     if not n_written:
-        messages.warn("no answer in the store is like that")
+        wanted = [f"{name} {value!r}" for name, value in (("engine", engine), ("kind", kind)) if value]
+        messages.warn(f"the store {opened.path} holds no answer of {' and '.join(wanted) or 'any model'}")
     return OK
 
 

@@ -43,7 +43,7 @@ def add_context(known: MutableMapping[str, Context], row: Row) -> Context:
         if here and there and here != there:
             raise row_error(
                 row,
-                "context" if name == "text" and "context" in row.values else name,
+                _column_of(row, name),
                 here,
                 f"context {ours.id!r} has another {name} in an earlier row: {shorten(there)}",
                 "Give each context an id of its own; targets need their context in a column named context",
@@ -56,7 +56,7 @@ def add_context(known: MutableMapping[str, Context], row: Row) -> Context:
 def context_from_row(row: Row) -> Context:
     """The context that a row holds. raises: InputError, with source, row, field, value and, where known, id."""
     row = recognised(row)
-    column = "context" if "context" in row.values else "text"
+    column = _column_of(row, "text")
     if "context_id" in row.values and not (row.has("id") and not row.has("context_id")):
         context_id = read_id(row, "context_id")
     elif "id" in row.values and not {"context", "text"} <= row.values.keys():
@@ -70,10 +70,19 @@ def context_from_row(row: Row) -> Context:
         )
         raise row_error(row, "context", None, seen, remedy, id=context_id)
     text = read_text(row, column, id=context_id)
-    facts = row.values["facts"] if row.has("facts") else ""
+    facts = ""
+    if row.has("facts"):
+        facts = row.values["facts"]
     if not isinstance(facts, str):
         raise row_error(row, "facts", facts, f"facts is {shorten(facts)}", "Give one string", id=context_id)
     return Context(context_id, text, facts, read_references(row, context_id))
+
+
+def _column_of(row: Row, name: str) -> str:
+    """Where a context's text, or its facts, stand."""
+    if name == "text" and "context" in row.values:
+        return "context"
+    return name
 
 
 def _is_target(row: Row) -> str:
@@ -95,7 +104,10 @@ def read_references(row: Row, context_id: str) -> tuple[str, ...]:
         texts = read_list(value)
     except ValueError:
         texts = value
-    texts = [] if is_missing(texts) else [texts] if isinstance(texts, str) else texts
+    if is_missing(texts):
+        return ()
+    if isinstance(texts, str):
+        texts = [texts]
     if not isinstance(texts, Sequence) or not all(isinstance(v, str) and not blank(v) and encodable(v) for v in texts):
         seen = f"references is {shorten(value)}, expected a list of texts that are not empty"
         raise row_error(row, "references", value, seen, "Leave empty ones out", id=context_id)

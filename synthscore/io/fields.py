@@ -40,7 +40,8 @@ MEND = "Mend or remove the row"
 Fields = Mapping[str, str]
 """Our name -> the column of a source that holds it, where they differ."""
 
-_FORMULA = re.compile(r"'*(=|[@+-]\S.*[(|!])", re.DOTALL)
+_COMPUTED = re.compile(r"""=\s*[\w"'({\[@+-]|[@+-]\S*\w\(""")
+"""How a formula begins: = and a value, or a call of a function behind another sign."""
 _LOG = logging.getLogger(__name__)
 _USUAL = {
     "text": ("summary", "response", "output", "completion", "answer", "generation", "prediction"),
@@ -117,8 +118,12 @@ class Item(NamedTuple):
 
 
 def is_formula(cell: str) -> bool:
-    """Whether a spreadsheet may compute the text of a cell; in CSV such a text has an apostrophe before it."""
-    return cell.lstrip("'")[:1] in ("=", "@", "+", "-") and bool(_FORMULA.match(cell))
+    """Whether a spreadsheet may compute the text of a cell, or ask another program for it (@PROGRAM|'...'!CELL); in CSV
+    such a text has an apostrophe before it."""
+    text = cell.lstrip("'").lstrip("\t\r\n")
+    if text[:1] not in ("=", "@", "+", "-"):
+        return False
+    return bool(_COMPUTED.match(text)) or -1 < text.find("|") < text.rfind("!")
 
 
 def mappings(source: object) -> Iterable[object]:
@@ -139,20 +144,26 @@ def mappings(source: object) -> Iterable[object]:
 def make_row(
     number: int, values: object, name: str = "rows", fields: Mapping[str, str] = {}, line: str = ""
 ) -> Row | InputError:
-    """The row, or why these values are none; a column that is renamed is nothing else."""
+    """The row, or why these values are none."""
     if isinstance(values, InputError):
         return values
     if isinstance(values, Target):
         values = {"id": values.id, "context_id": values.context_id, "text": values.text, "system": values.system}
     if isinstance(values, Mapping):
         if fields:
-            taken = {*fields, *fields.values()}
-            renamed = {ours: values[theirs] for ours, theirs in fields.items() if theirs in values}
-            values = {column: value for column, value in values.items() if column not in taken} | renamed
+            values = rename_columns(values, fields)
         return Row(number, values, name, fields, line)
-    hint = ". An array of rows goes into a file named .json" if isinstance(values, list) else ""
-    message = f'{name} row {number}: it is {shorten(values)}, expected an object such as {{"text": "..."}}{hint}'
+    message = f'{name} row {number}: it is {shorten(values)}, expected an object such as {{"text": "..."}}'
+    if isinstance(values, list):
+        message += ". An array of rows goes into a file named .json"
     return InputError(message, source=name, row=number, value=values)
+
+
+def rename_columns(values: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
+    """Under our names, where a field has another; a column that is renamed is nothing else."""
+    taken = {*fields, *fields.values()}
+    ours = {name: values[column] for name, column in fields.items() if column in values}
+    return {column: value for column, value in values.items() if column not in taken} | ours
 
 
 def make_batches(rows: Iterator[tuple[Any, ...]], size: int, name: str, fields: Fields) -> Iterator[RowBatch]:
@@ -185,6 +196,28 @@ def row_error(row: Row, name: str, value: object, problem: str, remedy: str, **d
     )  # fmt: skip
 
 
+def bad_row(name: str, number: int, why: str, line: int | None = None, **data: object) -> InputError:
+    """The error of a row that could not be read. line : of the file, where rows may be longer than that"""
+    where = f"{name} row {number}"
+    if line is not None:
+        where += f" (line {line})"
+    return InputError(f"{where}: {why}", source=name, row=number, line=line, **data)
+
+
+def unreadable(name: str, why: str, **data: object) -> InputError:
+    """The error of a source that cannot be read at all."""
+    return InputError(f"cannot read {name}: {why}", source=name, **data)
+
+
+def check_columns(columns: Sequence[str], name: str, fields: Fields) -> None:
+    """Of a source whose columns are known before its rows. raises : InputError where one of the fields is not there"""
+    for ours, theirs in fields.items():
+        if theirs not in columns:
+            why = f"{ours} is to be in column {theirs!r}, but its columns are {', '.join(map(repr, columns))}"
+            hint = did_you_mean(theirs, columns)
+            raise unreadable(name, f"{why}. Name one of them.{hint}", field=ours, value=theirs)
+
+
 def require_column(row: Row, name: str, remedy: str = "", data: Mapping[str, object] | None = None) -> None:
     """raises : InputError where the row has no such column at all"""
     if name not in row.values:
@@ -195,7 +228,8 @@ def require_column(row: Row, name: str, remedy: str = "", data: Mapping[str, obj
         there = {str(column).lower(): column for column in row.values}
         guess = next((there[usual] for usual in _USUAL.get(name, ()) if usual in there), "COLUMN")
         remedy = remedy or f"Add it, or say which column holds it: --field {name}={guess}; in Python, rename it"
-        remedy += did_you_mean(column, map(str, row.values)) if column != name else ""
+        if column != name:
+            remedy += did_you_mean(column, map(str, row.values))
         raise row_error(row, name, None, problem, remedy, **(data or {}))
 
 
@@ -213,7 +247,9 @@ def recognised(row: Row) -> Row:
     column = next((name for name in _CHATS if row.has(name)), "")
     if "text" not in found and column and (chat := _messages(row.values[column])):
         if chat[-1][0] != "assistant" or len(chat) < 2:
-            problem = f"{column} ends with one of {chat[-1][0]!r}" if len(chat) > 1 else f"{column} holds one message"
+            problem = f"{column} holds one message"
+            if len(chat) > 1:
+                problem = f"{column} ends with one of {chat[-1][0]!r}"
             remedy = "Give the chat up to the answer that is judged, or name the columns: --field text=COLUMN"
             raise row_error(row, "text", row.values[column], f"{problem}, expected others and an assistant's", remedy)
         found["text"] = chat[-1][1]
@@ -224,8 +260,10 @@ def recognised(row: Row) -> Row:
         _LOG.info("%s: reading %s; to read others: --field NAME=COLUMN", row.source, listed)
     for name in ("text", "context"):
         if chat := _messages(found.get(name)):
-            several = len(chat) > 1
-            found[name] = "\n".join(f"{role.capitalize()}: {content}" if several else content for role, content in chat)
+            lines = [f"{role.capitalize()}: {content}" for role, content in chat]
+            if len(chat) == 1:
+                lines = [chat[0][1]]
+            found[name] = "\n".join(lines)
     if all(row.values.get(name) is value for name, value in found.items()):
         return row
     others = {column: value for column, value in row.values.items() if column not in taken.values()}
@@ -257,13 +295,16 @@ def _messages(value: object) -> list[tuple[str, str]]:
     if isinstance(value, str) and _BEGINS_A_CHAT.match(value):
         with suppress(ValueError):
             value = read_list(value)
-    for message in () if isinstance(value, str) or not isinstance(value, Sequence) else value:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        return []
+    for message in value:
         role = content = None
         if isinstance(message, Mapping):
             role, content = message.get("role"), message.get("content")
             if role is None and content is None:
                 role, content = message.get("from"), message.get("value")
-                role = _ROLES.get(role, role) if isinstance(role, str) else role
+                if isinstance(role, str):
+                    role = _ROLES.get(role, role)
         if isinstance(content, list) and all(isinstance(part, Mapping) and "text" in part for part in content):
             content = "\n".join(str(part["text"]) for part in content)
         if not isinstance(role, str) or not isinstance(content, str):
@@ -297,7 +338,9 @@ def read_id(row: Row, name: str, column: str | None = None) -> str:
 
 def find_id(row: Row, name: str) -> str | None:
     """The id in the column; None where nothing stands there, or there is no such column."""
-    return read_id(row, name) if row.has(name) else None
+    if not row.has(name):
+        return None
+    return read_id(row, name)
 
 
 def read_names(row: Row) -> Names:
@@ -369,7 +412,9 @@ def check_number(
             number = float(value)
     if number is None or (finite and math.isinf(number)):
         raise row_error(row, name, value, f"{called or name} is {shorten(value)}, expected {expected}", remedy)
-    return None if math.isnan(number) else number
+    if math.isnan(number):
+        return None
+    return number
 
 
 def read_flag(row: Row, name: str, *, remedy: str = MEND) -> bool | None:
@@ -397,7 +442,7 @@ def target_names(row: Row) -> dict[str, Any]:
         require_column(row, "context_id", f"{remedy} (or context=COLUMN){missing}; in Python, rename them")
         context_id = read_id(row, "context_id")
     system = find_id(row, "system")
-    target_id = find_id(row, "id") or f"{context_id}/{row.number if system is None else system}"
+    target_id = find_id(row, "id") or f"{context_id}/{system or row.number}"
     return {"id": target_id, "context_id": context_id, "system": system}
 
 
@@ -407,8 +452,9 @@ def read_item(row: Row | InputError, fields: Mapping[str, str] | None = None) ->
         return Item(number=row.row, target=row, id=f"row {row.row}", row=row)
     names: dict[str, Any] = {"id": f"row {row.number}", "context_id": ""}
     target: Target | InputError
-    ours = make_row(row.number, row.values, row.source, fields) if fields else row
-    assert isinstance(ours, Row)
+    ours = row
+    if fields:
+        ours = replace(row, values=rename_columns(row.values, fields), fields=fields)
     try:
         ours = recognised(ours)
         names = target_names(ours)
@@ -432,12 +478,16 @@ def _word(row: Row, name: str) -> str:
     value = row.values.get(name)
     if isinstance(value, str):
         return value.strip()
-    return "" if is_missing(value) else str(value)
+    if is_missing(value):
+        return ""
+    return str(value)
 
 
 def _context(row: Row) -> str:
     value = row.values.get("context")
-    return value.strip() if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    return value.strip()
 
 
 def parse_json(text: str, **how: Any) -> Any:
@@ -459,7 +509,9 @@ def parse_json(text: str, **how: Any) -> Any:
 
 def read_list(value: Any) -> Any:
     """What stands in a text as a JSON list, as CSV has no lists; anything else as it is. raises : ValueError"""
-    return parse_json(value) if isinstance(value, str) and value.lstrip().startswith("[") else value
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        return parse_json(value)
+    return value
 
 
 @cache
@@ -470,4 +522,6 @@ def _decoder(**how: Any) -> json.JSONDecoder:
 def shorten(value: object) -> str:
     """What was seen, for an error message: at most 80 characters."""
     text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    if len(text) <= 80:
+        return text
+    return text[:77] + "..."

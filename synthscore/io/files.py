@@ -85,7 +85,7 @@ def _folder_batches(path: Path, size: int, name: str, fields: dict[str, str]) ->
     if not saved and not splits:
         files = sorted(path.rglob("*.parquet"))
         if not files:
-            raise unreadable(name, f"the folder holds no rows, expected {list_formats('read')}")
+            raise unreadable(name, f"the folder holds no rows, expected {list_formats('read')}. Name a file")
         batches = table_batches(parquet_tables(files, size), name, fields)
         return (RowBatch(batch.rows) for batch in batches)  # files may differ in their columns
     import datasets

@@ -8,10 +8,8 @@ that reads it, and, if rows are to be written in it, one that writes it. Knows n
 from __future__ import annotations
 
 import codecs
-import csv
 import gzip
 import io
-import logging
 import os
 import re
 import sys
@@ -25,14 +23,23 @@ from typing import IO, Any, Literal
 
 from ..errors import InputError
 from .assumed import ASSUMED
-from .fields import Fields, RowBatch, is_formula, make_batches, make_row, parse_json, shorten
-from .separated import CsvLines, find_separator
+from .fields import (
+    Fields,
+    RowBatch,
+    bad_row,
+    check_columns,
+    make_batches,
+    make_row,
+    parse_json,
+    shorten,
+    unreadable,
+)
+from .separated import LONGEST, CsvLines, csv_rows
 from .tables import write_csv, write_parquet
+from .workbooks import workbook_rows
 
 Use = Literal["read", "write"]
-_LOG = logging.getLogger(__name__)
-_WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods")
-_LONGEST = 1 << 26  # characters of a line, and of a CSV field; the csv module stops at 131 072 unless told
+_OTHER_WORKBOOKS = (".xls", ".xlsm", ".xlsb", ".ods")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +80,8 @@ def find_format(path: str | os.PathLike[str], use: Use) -> Format:
     if use == "read" and (assumed := ASSUMED.get().format):
         return next(format for format in FORMATS if format.suffix == f".{assumed}")
     remedy = "Name a file of one of these formats"
-    if Path(path).suffix.lower() in _WORKBOOKS:
-        remedy = "Of a workbook, save the sheet as CSV UTF-8 (Excel: File, Save As), with any separator"
+    if Path(path).suffix.lower() in _OTHER_WORKBOOKS:
+        remedy = "Save the workbook as .xlsx, or its sheet as CSV UTF-8 (Excel: File, Save As)"
     elif use == "read":
         remedy += ", or say which it is: --input-format jsonl"
     expected = f"expected {list_formats(use)}. {remedy}"
@@ -91,15 +98,17 @@ def list_formats(use: Use) -> str:
     formats = [each for each in FORMATS if each.serves(use)]
     gzipped = ", ".join(each.suffix for each in formats if each.gzipped)
     others = [each.suffix for each in formats if not each.gzipped]
-    pipe = "a datasets folder, or - for JSONL on stdin" if use == "read" else "or - for JSONL on stdout"
-    return ", ".join([f"{gzipped} (each also .gz)", *others, pipe])
+    more = {"read": "a datasets folder, or - for JSONL on stdin", "write": "or - for JSONL on stdout"}
+    return ", ".join([f"{gzipped} (each also .gz)", *others, more[use]])
 
 
 def split_gz(path: str | os.PathLike[str]) -> tuple[Path, bool]:
     """The path without a .gz at its end, and whether there was one: then the file is compressed."""
     whole = Path(path)
     is_gzipped = whole.suffix.lower() == ".gz"
-    return (whole.with_suffix("") if is_gzipped else whole), is_gzipped
+    if is_gzipped:
+        whole = whole.with_suffix("")
+    return whole, is_gzipped
 
 
 def _is_named(path: str | os.PathLike[str], format: Format) -> bool:
@@ -107,23 +116,18 @@ def _is_named(path: str | os.PathLike[str], format: Format) -> bool:
     return bare.suffix.lower() == format.suffix and (format.gzipped or not is_gzipped)
 
 
-def unreadable(name: str, why: str, **data: object) -> InputError:
-    return InputError(f"cannot read {name}: {why}", source=name, **data)
-
-
-def _bad_row(name: str, number: int, why: str, line: int | None = None, **data: object) -> InputError:
-    """line : of the file, where rows may be longer than that"""
-    where = f"{name} row {number}" if line is None else f"{name} row {number} (line {line})"
-    return InputError(f"{where}: {why}", source=name, row=number, line=line, **data)
-
-
 # ------------------------------------------------------------------------------------------------- reading
 
 
 def read_jsonl(path: str, size: int, encoding: str, fields: Fields) -> Iterator[RowBatch]:
     """An object a line; a line that cannot be read costs itself alone. path : "-" for stdin"""
-    name = "stdin" if path == "-" else path
+    name = _shown(path)
     return _line_batches(_lines(path, encoding, ESCAPED), size, name, fields)
+
+
+def _shown(path: str) -> str:
+    """What messages call a file."""
+    return {"-": "stdin"}.get(path, path)
 
 
 def _line_batches(lines: Iterable[str], size: int, name: str, fields: Fields) -> Iterator[RowBatch]:
@@ -135,13 +139,13 @@ def _line_batches(lines: Iterable[str], size: int, name: str, fields: Fields) ->
 
 def _parsed(number: int, line: str, name: str) -> object:
     try:
-        if escaped := None if line.isascii() else re.search("[\udc80-\udcff]", line):
+        if not line.isascii() and (escaped := re.search("[\udc80-\udcff]", line)):
             found = f"byte {ord(escaped[0]) - 0xDC00:#x} is not of the file's encoding"
-            return _bad_row(name, number, f"{found}: {shorten(line.strip())}. {_RECODE}", value=line)
+            return bad_row(name, number, f"{found}: {shorten(line.strip())}. {_RECODE}", value=line)
         return parse_json(line, object_pairs_hook=_each_once)
     except ValueError as error:
         why = f"not JSON ({error}): {shorten(line.strip())}. Mend or remove the line"
-        return _bad_row(name, number, why, value=line)
+        return bad_row(name, number, why, value=line)
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -154,7 +158,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _read_json(path: str, size: int, encoding: str, fields: Fields) -> Iterator[RowBatch]:
     """An array of objects, one object, or, like .jsonl, an object a line."""
-    name = "stdin" if path == "-" else path
+    name = _shown(path)
     text = "".join(_lines(path, encoding, longest=-1))
     try:
         whole = parse_json(text, object_pairs_hook=_each_once)
@@ -164,14 +168,9 @@ def _read_json(path: str, size: int, encoding: str, fields: Fields) -> Iterator[
             return
         remedy = "Mend it, or write an object a line into a .jsonl file, where a broken line costs only itself"
         raise unreadable(name, f"not JSON ({error}). {remedy}") from error
-    yield from make_batches(enumerate(whole if isinstance(whole, list) else [whole], 1), size, name, fields)
-
-
-def _check_columns(columns: Sequence[str], name: str, fields: Fields) -> None:
-    for ours, theirs in fields.items():
-        if theirs not in columns:
-            why = f"{ours} is to be in column {theirs!r}, but its columns are {', '.join(map(repr, columns))}"
-            raise unreadable(name, why, field=ours, value=theirs)
+    if not isinstance(whole, list):
+        whole = [whole]
+    yield from make_batches(enumerate(whole, 1), size, name, fields)
 
 
 def _read_csv(path: str, size: int, encoding: str, fields: Fields, delimiter: str) -> Iterator[RowBatch]:
@@ -179,59 +178,14 @@ def _read_csv(path: str, size: int, encoding: str, fields: Fields, delimiter: st
 
     delimiter : where neither the user nor the file says which
     """
-    name = "stdin" if path == "-" else path
+    name = _shown(path)
     lines = CsvLines(_lines(path, encoding))
-    return make_batches(_csv_rows(lines, delimiter, ASSUMED.get().separator, name, fields), size, name, fields)
+    return make_batches(csv_rows(lines, delimiter, ASSUMED.get().separator, name, fields), size, name, fields)
 
 
-def _csv_rows(lines: CsvLines, usual: str, named: str, name: str, fields: Fields) -> Iterator[tuple[int, object]]:
-    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST))
-    first = "".join(lines.peek(1))
-    delimiter = named or find_separator(lines, usual)
-    if delimiter != usual and not named:
-        shown = "a tab" if delimiter == "\t" else repr(delimiter)
-        _LOG.info("%s: reading columns separated by %s; to read others: --separator CHARACTER", name, shown)
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    try:
-        header = next(reader, [])
-    except csv.Error as error:
-        why = f"its header is not CSV ({error}). Mend its quotes and line ends"
-        if "new-line" in str(error) and "\n" not in first:
-            why = "its lines end in CR alone. Save it again, with the line ends of Windows (CR LF) or Unix (LF)"
-        raise unreadable(name, why, line=lines.number) from error
-    if len(set(header)) < len(header):
-        raise unreadable(name, f"its header names a column twice: {header}. Rename one", value=header)
-    _check_columns(header, name, fields if header else {})
-
-    number = 0
-    while True:
-        line = lines.begin()
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            number += 1
-            last = lines.number
-            lines.again_from_second()
-            why = f"not CSV ({error}). Mend its quotes: a quote inside a text is doubled"
-            if last > line:
-                why = (
-                    f"a quote that it opens is not closed as it should be up to line {last} ({error}), so reading went "
-                )
-                why += f"on at line {line + 1}. Mend its quotes: a quote inside a text is doubled"
-            yield number, _bad_row(name, number, why, line)
-            continue
-        if not cells:  # an empty line
-            continue
-        number += 1
-        if len(cells) == len(header):
-            texts = (cell[1:] if cell[:1] == "'" and is_formula(cell) else cell for cell in cells)
-            yield number, dict(zip(header, texts, strict=True))
-        else:
-            span = f", from this line to line {lines.number}" if lines.number > line else ""
-            why = f"{len(cells)} fields{span}, expected {len(header)} as in the header: {shorten(cells)}"
-            yield number, _bad_row(name, number, f"{why}. Quote texts that hold a {delimiter!r}", line, value=cells)
+def _read_workbook(path: str, size: int, encoding: str, fields: Fields) -> Iterator[RowBatch]:
+    """encoding : plays no part, as a workbook says its own"""
+    return make_batches(workbook_rows(path, fields), size, path, fields)
 
 
 def _read_parquet(path: str, size: int, encoding: str, fields: Fields) -> Iterator[RowBatch]:
@@ -243,7 +197,7 @@ def table_batches(tables: Iterable[Any], name: str, fields: Fields) -> Iterator[
     """Rows of Arrow tables, numbered through."""
     number = 0
     for table in tables:
-        _check_columns(table.schema.names, name, fields)
+        check_columns(table.schema.names, name, fields)
         try:
             values = table.to_pylist()
         except UnicodeDecodeError as error:  # Arrow does not check the strings that it stores
@@ -275,7 +229,7 @@ def parquet_tables(paths: Sequence[Path], size: int) -> Iterator[Any]:
 ESCAPED = "surrogateescape"  # a byte that cannot be read is half a surrogate pair, as no JSON that was read holds it
 _NOT_TEXT = {
     b"\x1f\x8b": "The file is compressed by gzip: give it a name that ends in .gz",
-    b"PK": "The file is a zip archive, or a workbook of Excel: unpack it, or save the sheet as CSV UTF-8",
+    b"PK": "The file is a zip archive, or a workbook of Excel: unpack it, or give it a name that ends in .xlsx",
     **dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "The file starts like utf-16: pass --encoding utf-16"),
 }
 """What the first two bytes of a file say that it is, if that is no text in UTF-8; and what to do."""
@@ -291,7 +245,9 @@ def _not_text(beginning: bytes) -> str:
     if beginning[:2] == b"\0\0":
         return "The file begins with zeros, as no text does: make or download it again"
     if beginning[:2] not in _NOT_TEXT and 0 in beginning[:2]:  # as ASCII in 16 bits, without a mark
-        order = "be" if beginning[0] == 0 else "le"
+        order = "le"
+        if beginning[0] == 0:
+            order = "be"
         return f"The file looks like utf-16 without its mark: pass --encoding utf-16-{order}"
     return _NOT_TEXT.get(beginning[:2], "")
 
@@ -304,18 +260,20 @@ def _open_bytes(source: str) -> AbstractContextManager[Any]:
     return gzip.open(source) if is_gzipped else open(source, "rb")
 
 
-def _lines(source: str, encoding: str, errors: str = "strict", longest: int = _LONGEST) -> Iterator[str]:
+def _lines(source: str, encoding: str, errors: str = "strict", longest: int = LONGEST) -> Iterator[str]:
     """Lines with their ends. Split at \\n alone: texts may hold the other characters that str.splitlines splits at.
 
     longest : characters from which on a line is refused; -1: none
     errors : ESCAPED, where a byte that cannot be read costs its line alone
     """
-    name, number = "stdin" if source == "-" else source, 0
+    name, number = _shown(source), 0
     try:
         if codecs.lookup(encoding).name == "utf-8":
             encoding = "utf-8-sig"  # accepts a byte order mark
     except LookupError:
-        why = f"there is no encoding {encoding!r}, expected one such as utf-8 or cp1252"
+        why = (
+            f"there is no encoding {encoding!r}, expected one such as utf-8 or cp1252. Name the one that wrote the file"
+        )
         raise unreadable(name, why) from None
     try:
         with _open_bytes(source) as data:
@@ -358,4 +316,5 @@ FORMATS: tuple[Format, ...] = (
         keeps_types=True,
         gzipped=False,  # it is compressed inside
     ),
+    Format(suffix=".xlsx", read=_read_workbook, gzipped=False),
 )

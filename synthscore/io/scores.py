@@ -57,7 +57,7 @@ class Scores:
     @property
     def values(self) -> FloatArray:
         """Shape (n,), NaN where unscored."""
-        return np.array([np.nan if row.value is None else row.value for row in self.rows], dtype=np.float64)
+        return np.array([row.value for row in self.rows], dtype=np.float64)  # None becomes NaN
 
     @property
     def n_unscored(self) -> int:
@@ -110,7 +110,7 @@ class Scores:
 def score_row(score: Score, signature: Signature, *, verdicts: bool = False) -> dict[str, Any]:
     """One row: the score, its error, its details, and the signature that makes the number citable."""
     front = _COLUMNS[:-2]  # verdicts and signature stand behind the details
-    row = {name: getattr(score, "value" if name == "score" else name) for name in front}
+    row = {name: getattr(score, {"score": "value"}.get(name, name)) for name in front}
     if clash := sorted({*_COLUMNS} & score.details.keys()):
         raise InputError(f"score {score.id!r}: details {clash} have the names of columns. Rename them", value=clash)
     row |= dict(score.details)
@@ -121,7 +121,9 @@ def score_row(score: Score, signature: Signature, *, verdicts: bool = False) -> 
 
 def _verdict_list(verdict: Verdict) -> list[float]:
     numbers = [verdict.level, int(verdict.swapped), verdict.better, verdict.worse, verdict.similar]
-    return numbers if verdict.n_samples is None else [*numbers, verdict.n_samples]
+    if verdict.n_samples is not None:
+        numbers.append(verdict.n_samples)
+    return numbers
 
 
 def one_scale(name: str, signatures: Iterable[Signature]) -> str:
@@ -170,7 +172,9 @@ def read_score(row: Row) -> tuple[Score, Signature]:
         verdicts=_verdicts(row),
     )
     line = row.values.get("signature")
-    return score, Signature.parse(line) if isinstance(line, str) and line else Signature(())
+    if not isinstance(line, str) or not line:
+        return score, Signature(())
+    return score, Signature.parse(line)
 
 
 def _details(row: Row) -> Mapping[str, float]:

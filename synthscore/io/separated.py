@@ -1,16 +1,98 @@
-"""Text with separated columns (CSV): which character separates them, and lines that can be read a second time."""
+"""Text with separated columns (CSV) -> rows: which character separates them, and what a row costs that is broken."""
 
 from __future__ import annotations
 
 import csv
 import itertools
+import logging
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 
+from ..errors import InputError
+from .fields import Fields, bad_row, check_columns, is_formula, shorten, unreadable
+
+LONGEST = 1 << 26  # characters of a line, and of a CSV field; the csv module stops at 131 072 unless told
+_LOG = logging.getLogger(__name__)
+
 SEPARATORS = ",;\t|"
 _LOOKED_AT = 64  # lines, of which the header and the first row are
 _NAMED = re.compile(r'"?sep=(.)"?\s*')  # Excel's own line, before the header
+
+
+def csv_rows(lines: CsvLines, usual: str, named: str, name: str, fields: Fields) -> Iterator[tuple[int, object]]:
+    """The number of each row, and its values, or why it has none: a broken one costs itself alone.
+
+    usual, named : what separates columns, where the file does not show it; and whatever it shows, "" for nothing
+    """
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST))
+    first = "".join(lines.peek(1))
+    delimiter = named or find_separator(lines, usual)
+    if delimiter != usual and not named:
+        shown = {"\t": "a tab"}.get(delimiter, repr(delimiter))
+        _LOG.info("%s: reading columns separated by %s; to read others: --separator CHARACTER", name, shown)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    try:
+        header = next(reader, [])
+    except csv.Error as error:
+        why = f"its header is not CSV ({error}). Mend its quotes and line ends"
+        if "new-line" in str(error) and "\n" not in first:
+            why = "its lines end in CR alone. Save it again, with the line ends of Windows (CR LF) or Unix (LF)"
+        raise unreadable(name, why, line=lines.number) from error
+    check_header(header, name, fields)
+    number = 0
+    while True:
+        line = lines.begin()
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            number += 1
+            yield number, _broken_row(name, number, line, lines.number, error)
+            lines.again_from_second()
+            continue
+        if not cells:  # an empty line
+            continue
+        number += 1
+        if len(cells) != len(header):
+            yield number, _uneven_row(name, number, line, lines.number, cells, header, delimiter)
+            continue
+        yield number, dict(zip(header, map(_as_written, cells), strict=True))
+
+
+def _as_written(cell: str) -> str:
+    """Without the apostrophe that keeps a spreadsheet from computing a text."""
+    if cell[:1] == "'" and is_formula(cell):
+        return cell[1:]
+    return cell
+
+
+def check_header(header: list[str], name: str, fields: Fields) -> None:
+    """raises : InputError for a column that is named twice, and where one of the fields is not there"""
+    if len(set(header)) < len(header):
+        raise unreadable(name, f"its header names a column twice: {header}. Rename one", value=header)
+    if header:
+        check_columns(header, name, fields)
+
+
+def _broken_row(name: str, number: int, line: int, last: int, error: csv.Error) -> InputError:
+    """line, last : the first and the last of the lines that were taken for it"""
+    why = f"not CSV ({error})"
+    if last > line:
+        why = f"a quote that it opens is not closed as it should be up to line {last} ({error}), so reading went on"
+        why += f" at line {line + 1}"
+    return bad_row(name, number, f"{why}. Mend its quotes: a quote inside a text is doubled", line)
+
+
+def _uneven_row(
+    name: str, number: int, line: int, last: int, cells: list[str], header: list[str], delimiter: str
+) -> InputError:
+    why = f"{len(cells)} fields"
+    if last > line:
+        why += f", from this line to line {last}"
+    why += f", expected {len(header)} as in the header: {shorten(cells)}. Quote texts that hold a {delimiter!r}"
+    return bad_row(name, number, why, line, value=cells)
 
 
 class CsvLines(Iterator[str]):
@@ -23,7 +105,9 @@ class CsvLines(Iterator[str]):
         self._row: list[str] = []
 
     def __next__(self) -> str:
-        line = self._again.popleft() if self._again else next(self._lines)
+        if not self._again:
+            self._again.append(next(self._lines))
+        line = self._again.popleft()
         self.number += 1
         self._row.append(line)
         return line

@@ -25,12 +25,15 @@ Share = Annotated[float, Span(0, 1)]
 def given_options(text: str, known: Iterable[str] | None = None) -> dict[str, str]:
     """Of "decisions=per_call,prior=none", the value of each name. known : the names there are. raises : InputError"""
     options: dict[str, str] = {}
-    for part in text.split(",") if text else ():
+    if not text:
+        return options
+    for part in text.split(","):
         name, _, value = (piece.strip() for piece in part.partition("="))
         if not (name and value) or name in options or (known is not None and name not in known):
-            seen = f"{name!r} twice" if name in options else f"{part!r}"
-            there = "" if known is None else f", out of: {', '.join(known) or 'none'}"
-            raise InputError(f"it says {seen}. Expected options as NAME=VALUE, each once{there}", value=text)
+            expected = "options as NAME=VALUE, each once"
+            if known is not None:
+                expected += f", out of: {', '.join(known) or 'none'}"
+            raise InputError(f"it says {part!r} in {text!r}. Expected {expected}", value=text)
         options[name] = value
     return options
 
@@ -43,18 +46,23 @@ def read_option(name: str, kind: Any, text: str) -> object:
     if get_origin(kind) is Annotated:
         kind, span = get_args(kind)
     if get_origin(kind) is Literal or kind is bool:
-        choices: Mapping[str, object] = (
-            {"yes": True, "no": False} if kind is bool else {choice: choice for choice in get_args(kind)}
-        )
+        choices: Mapping[str, object] = {choice: choice for choice in get_args(kind)} or {"yes": True, "no": False}
         if text in choices:
             return choices[text]
-        expected = "yes or no" if kind is bool else f"one of {', '.join(choices)}"
+        expected = f"one of {', '.join(choices)}"
     elif kind not in (int, float):
         return kind(text)
     else:
         with suppress(ValueError):
             if span.low <= (number := kind(text)) <= span.high and math.isfinite(number):
                 return number
-        ends = f" from {span.low:g} to {span.high:g}" if span.high < math.inf else f" of {span.low:g} or more"
-        expected = ("a whole number" if kind is int else "a number") + (ends if span.low > -math.inf else "")
-    raise InputError(f"{name} is {text!r}, expected {expected}", value=text)
+        expected = {int: "a whole number", float: "a number"}[kind] + _words(span)
+    raise InputError(f"{name} is {text!r}, expected {expected}. Change it", value=text)
+
+
+def _words(span: Span) -> str:
+    if span.high < math.inf:
+        return f" from {span.low:g} to {span.high:g}"
+    if span.low > -math.inf:
+        return f" of {span.low:g} or more"
+    return ""

@@ -27,9 +27,13 @@ def write_csv(lines: IO[bytes], file: IO[bytes], delimiter: str) -> None:
     """raises : InputError for half a surrogate pair"""
 
     def cell(value: Any) -> Any:
+        if isinstance(value, str) and is_formula(value):
+            return f"'{value}"
         if isinstance(value, str):
-            return f"'{value}" if is_formula(value) else value
-        return None if value is None else json.dumps(value, ensure_ascii=False)
+            return value
+        if value is None:
+            return None
+        return json.dumps(value, ensure_ascii=False)
 
     columns = list(dict.fromkeys(column for rows in _rows(lines) for row in rows for column in row))
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")

@@ -127,8 +127,10 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
 
 def write_stdout(data: bytes) -> None:
     """To stdout, which in a notebook takes only text."""
-    buffer = getattr(sys.stdout, "buffer", None)
-    sys.stdout.write(data.decode()) if buffer is None else buffer.write(data)
+    if hasattr(sys.stdout, "buffer"):
+        sys.stdout.buffer.write(data)
+    else:
+        sys.stdout.write(data.decode())
     sys.stdout.flush()
 
 
@@ -190,7 +192,10 @@ def _locked(partial: Path) -> IO[bytes]:
 def plain(value: Any) -> Any:
     """The value in JSON's own types: NaN and infinities, which JSON does not have, as null."""
     if isinstance(value, float | np.floating):
-        return float(value) if math.isfinite(value) else None
+        number = float(value)
+        if math.isfinite(number):
+            return number
+        return None
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
@@ -203,7 +208,9 @@ def plain(value: Any) -> Any:
         return _duration(value)
     if isinstance(value, Decimal):
         return _exact(value)
-    return str(value) if isinstance(value, os.PathLike) else value
+    if isinstance(value, os.PathLike):
+        return str(value)
+    return value
 
 
 def _exact(value: Decimal) -> int | float | str | None:
@@ -212,14 +219,20 @@ def _exact(value: Decimal) -> int | float | str | None:
         return None
     if value == value.to_integral_value():
         return int(value)
-    return float(value) if Decimal(repr(float(value))) == value else str(value)
+    number = float(value)
+    if Decimal(repr(number)) == value:
+        return number
+    return str(value)
 
 
 def _duration(value: datetime.timedelta) -> str:
     """ISO 8601, such as P1DT2H0M3.5S; of pandas to the nanosecond."""
     if hasattr(value, "isoformat"):
         return str(value.isoformat())
-    sign, value = ("-", -value) if value < datetime.timedelta(0) else ("", value)
+    sign = ""
+    if value < datetime.timedelta(0):
+        sign = "-"
+    value = abs(value)
     minutes, seconds = divmod(value.seconds, 60)
     hours, minutes = divmod(minutes, 60)
     fraction = f".{value.microseconds:06}".rstrip("0").rstrip(".")

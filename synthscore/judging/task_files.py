@@ -52,39 +52,42 @@ def parse_task(
         table = parse_toml(text)
     except ValueError as error:
         hint = "" if text.isascii() else '. A name with other letters than a to z needs quotes: [attributes."größe"]'
-        raise TaskError(f"{file} does not parse as TOML: {error}{hint}") from error
+        raise TaskError(f"{file} does not parse as TOML: {error}. Mend it{hint}") from error
     attributes = table.pop("attributes", None)
     if not isinstance(attributes, dict):
-        raise TaskError(f"{file}: expected at least one [attributes.NAME] table")
+        raise TaskError(f"{file}: there is no attribute, expected at least one [attributes.NAME] table. Add one")
     templates = _templates(table.pop("templates", {}), file)
     if twice := sorted(templates.keys() & (beside or {}).keys()):
         raise TaskError(
             f"{file}: the template {twice[0]} is in [templates] and in {twice[0]}.jinja. Remove one of them"
         )
     _check_keys(table, _REQUIRED, _OPTIONAL, str(file))
-    made = {}
     for name, phrases in attributes.items():
         _check_keys(phrases, _PHRASES, (), f"{file} [attributes.{name}]")
-        made[name] = Attribute(name=name, **phrases)
     all_templates = {**templates, **(beside or {})}
-    return Task(attributes=made, templates=all_templates, folder=folder, carried_by=carried_by, **table)
+    try:
+        made = {name: Attribute(name=name, **phrases) for name, phrases in attributes.items()}
+        return Task(attributes=made, templates=all_templates, folder=folder, carried_by=carried_by, **table)
+    except TaskError as error:
+        raise TaskError(f"{file}: {error}. Mend the file") from error
 
 
 def _templates(table: Any, file: Path) -> dict[str, str]:
     """raises : TaskError"""
     if not isinstance(table, dict):
-        raise TaskError(f"{file}: templates is {table!r}, expected a table [templates]")
+        raise TaskError(f"{file}: templates is {table!r}, expected a table [templates]. Mend the file")
     for name, source in table.items():
         if not re.fullmatch(r"[\w-]+", name) or not isinstance(source, str):
             raise TaskError(
-                f"{file} [templates]: {name!r} is {source!r:.60}, expected the name of a template and its text"
+                f"{file} [templates]: {name!r} is {source!r:.60}, expected the name of a template and its text. Mend "
+                "the file"
             )
     return table
 
 
 def _check_keys(table: Any, required: tuple[str, ...], optional: tuple[str, ...], where: str) -> None:
     if not isinstance(table, dict):
-        raise TaskError(f"{where}: expected a table, got {table!r}")
+        raise TaskError(f"{where} is {table!r}, expected a table. Mend the file")
     missing = [key for key in required if key not in table]
     unknown = [key for key in table if key not in required + optional]
     if missing or unknown:

@@ -261,7 +261,7 @@ class Templates:
         except jinja2.UndefinedError as error:
             raise self._wrong(name, f": {error.message}. It may use: {', '.join(sorted(values))}") from error
         except Exception as error:  # a template is code of others, and may raise anything
-            raise self._wrong(name, f" failed: {error}") from error
+            raise self._wrong(name, f" {_fault(error)}") from error
 
     def _wrong(self, name: str, what: str) -> TemplateError:
         where = self.task.folder if name in self._own else self.name
@@ -306,6 +306,18 @@ def _pair(target: str, reference: str) -> dict[str, str]:
     return {"target": target, "reference": reference, "target_summary": target, "icl_summary": reference}
 
 
+def _fault(error: Exception) -> str:
+    """What a template did that it should not, and what to do."""
+    if isinstance(error, RecursionError):
+        return "includes or calls itself without an end. Take that out"
+    if isinstance(error, UnicodeDecodeError):
+        return "is not UTF-8. Save it as UTF-8"
+    if isinstance(error, jinja2.TemplateSyntaxError):
+        message = (error.message or "").rstrip(".")
+        return f"does not parse as Jinja: line {error.lineno}: {message}. Mend it"
+    return f"failed: {str(error).rstrip('.')}. Mend it"
+
+
 def _folders(task: Task, templates: str | Path) -> list[str]:
     if str(templates) in TEMPLATE_SETS:
         roots = [] if task.folder else [PROMPTS / task.name / templates]
@@ -314,7 +326,8 @@ def _folders(task: Task, templates: str | Path) -> list[str]:
         folders = [Path(templates) / task.name, Path(templates)]
         if not Path(templates).is_dir():
             raise TemplateError(
-                f"no template set {str(templates)!r}: it is neither one of {', '.join(TEMPLATE_SETS)} nor a folder",
+                f"no template set {str(templates)!r}: it is neither one of {', '.join(TEMPLATE_SETS)} nor a folder. "
+                f"Name one of these.{did_you_mean(templates, TEMPLATE_SETS)}",
                 template=str(templates),
             )
     return [str(folder) for folder in folders if folder.is_dir()]

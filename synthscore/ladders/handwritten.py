@@ -77,6 +77,9 @@ def read_ladders(
             for name, given in (("task", task), ("attribute", attribute)):
                 if not given:
                     require_column(row, name, f"Say it with --{name} NAME, or in such a column")
+                elif row.has(name) and row.values[name] != given and name == "attribute":
+                    problem = f"its attribute is {shorten(row.values[name])}, and --attribute is {given!r}"
+                    raise row_error(row, name, row.values[name], problem, "Leave the option out, or mend the column")
             row_task = task or read_id(row, "task")
             row_attribute = attribute or read_id(row, "attribute")
             context_id, rungs = _texts(row)
@@ -143,6 +146,9 @@ def _texts(row: Row) -> tuple[str, dict[int, str]]:
         raise row_error(row, "rungs", rungs, f"rungs is no list ({error})", remedy) from error
     if rungs is None:
         columns = {int(match[1]): name for name in row.values if (match := re.fullmatch(r"rung_?(\d+)", str(name)))}
+        if gap := next((level for level in range(1, max(columns, default=0)) if level not in columns), 0):
+            problem = f"there is no rung_{gap}, but {', '.join(columns[level] for level in sorted(columns))}"
+            raise row_error(row, "rungs", None, problem, "Number the rungs from 1, without a gap")
         rungs = [row.values[columns[level]] for level in sorted(columns)]
         while rungs and is_missing(rungs[-1]):
             rungs.pop()

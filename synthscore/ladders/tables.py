@@ -96,7 +96,7 @@ def find_files(source: str | os.PathLike[str], revision: str | None) -> list[Pat
     elif not path.exists():
         raise ReferencesError(f"cannot load {name}: there is no such folder. Check the path. {MAKE}", source=name)
     elif revision is not None:
-        raise ReferencesError(f"{name} is a folder here, which has no revision {revision!r}; leave it out")
+        raise ReferencesError(f"{name} is a folder here, which has no revision {revision!r}. Leave that out")
     file = path / DATA if path.is_dir() else path
     if file.exists():
         return [file]

@@ -41,7 +41,7 @@ class Selection:
         }
         for what, holds in wrong.items():
             if holds:
-                raise InputError(f"cannot choose what to ask: {what}")
+                raise InputError(f"cannot choose what to ask: {what}. Change it")
 
     @property
     def both_orders(self) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from .._version import __version__
-from ..errors import InputError, RankingError, SynthscoreWarning
+from ..errors import InputError, RankingError, SynthscoreWarning, did_you_mean
 from ..signature import Signature
 from ..types import FloatArray
 from .bias import Debiasing, mean_debiasing, median_debiasing, pool, position_bias
@@ -184,7 +184,11 @@ def default_method(sets: ComparisonSets) -> str:
 def method_of(name: str) -> RankingMethod:
     """raises : InputError for one that is not in the table"""
     if name not in METHODS:
-        raise InputError(f"method is {name!r}, expected one of {', '.join(METHODS)}", value=name)
+        raise InputError(
+            f"method is {name!r}, expected one of {', '.join(METHODS)}. Name one of them."
+            + did_you_mean(name, METHODS),
+            value=name,
+        )
     return METHODS[name]
 
 

@@ -466,8 +466,8 @@ def find_criteria(
         name = references.find_task(task).name
         if name not in there:
             raise LadderError(
-                f"{references.source} holds no ladders of task {name!r}, but of: {', '.join(there)}."
-                f"{did_you_mean(name, there)}"
+                f"{references.source} holds no ladders of task {name!r}, but of: {', '.join(there)}. Name one of "
+                f"these, or other ladders.{did_you_mean(name, there)}"
             )
         there = {name: there[name]}
     for name in attributes or ():

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..errors import InputError, Unasked, unusable
+from ..errors import InputError, Unasked, unusable, why_unreadable
 from ..resources import read_toml
 from ..signature import Signature
 from ..types import Usage
@@ -50,9 +50,8 @@ class Prices:
             file = Path(path)
             models = json.loads(file.read_text(encoding="utf-8")) if file.suffix == ".json" else read_toml(file)
         except (OSError, ValueError) as error:  # TOML's and JSON's errors are ValueErrors, and so is UnicodeDecodeError
-            raise InputError(
-                f"cannot read the prices {source}: {error}. Expected TOML or JSON", source=source
-            ) from None
+            message = f"cannot read the prices {source}: {why_unreadable(error)}. Mend it, or name another file"
+            raise InputError(message, source=source) from None
         if not isinstance(models, dict) or not models:
             raise _wrong(source, "it", models, "a table for each model")
         return cls({name: _price(source, name, numbers) for name, numbers in models.items()}, source)

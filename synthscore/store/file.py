@@ -100,21 +100,24 @@ class Store:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, create: bool = True) -> None:
-        path = path or default_store()
-        self.path = Path(path).expanduser()
+        self.path = Path(default_store() if path is None else path).expanduser()
         self._lock = threading.Lock()
         self._inherited = False  # the connection is that of the process from which this one was forked
         self._damaged: set[AnswerRow] = set()  # answers that count as missing, as far as met
+        if path == "":
+            raise self._error("cannot open the store '': it has no name. Name a file, or leave it out for your own")
+        if self.path.is_dir():
+            raise self._error(f"cannot open the store {self.path}: it is a folder. Name a file in it")
         if not create and not self.path.is_file():
-            raise self._error(f"cannot open the store {path}: there is no such file. Check the path")
+            raise self._error(f"cannot open the store {self.path}: there is no such file. Check the path")
         writable = (os.access(place, os.W_OK) for place in (self.path, self.path.parent))
         self.read_only = self.path.is_file() and not all(writable)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._db = self._connect()
         except (OSError, sqlite3.Error) as error:
-            message = f"cannot open the store {self.path}: {error}. Name another with --store or SYNTHSCORE_STORE"
-            raise self._error(message) from error
+            message = f"cannot open the store {self.path}: {_cause(error)}"
+            raise self._error(f"{message}. Name another with --store or SYNTHSCORE_STORE") from error
         try:
             with self._using():
                 self._prepare()
@@ -326,7 +329,9 @@ class Store:
         """
         path = Path(damaged)
         if not path.is_file() or path.resolve() == self.path.resolve():
-            why = "that is the store itself" if path.is_file() else "there is no such file"
+            why = "there is no such file"
+            if path.is_file():
+                why = "that is the store itself"
             raise StoreError(f"cannot salvage {path}: {why}. Name the damaged file, and a new store", path=path)
         n_new: list[int] = []
         for part in _readable_parts(path):
@@ -371,7 +376,9 @@ class Store:
         if application != _APPLICATION and n_tables:
             raise self._error(f"{self.path} is a database of another program, expected a store. Name another file")
         if n_tables and version != FORMAT:
-            remedy = "Install a newer synthscore" if version > FORMAT else "Name another file"
+            remedy = "Name another file"
+            if version > FORMAT:
+                remedy = "Install a newer synthscore"
             raise self._error(f"cannot use the store {self.path}: it has format {version}, expected {FORMAT}. {remedy}")
         self._db.text_factory = bytes  # what is not UTF-8 shows as a wrong checksum
         self._db.execute("PRAGMA synchronous=NORMAL")
@@ -435,8 +442,8 @@ class Store:
                 broken = type(error) in (sqlite3.DatabaseError, UnicodeDecodeError)
                 if broken or str(error).startswith(("no such ", "unsupported file format")):
                     raise self._corrupt(error) from error
-                remedy = "Nothing stored is lost: see to the cause and run again"
-                raise self._error(f"cannot use the store {self.path}: {error}. {remedy}") from error
+                remedy = "Nothing stored is lost. See to that, or name a store elsewhere, and run again"
+                raise self._error(f"cannot use the store {self.path}: {_cause(error)}. {remedy}") from error
 
     def _corrupt(self, error: Exception) -> StoreError:
         self._db.close()
@@ -449,6 +456,22 @@ class Store:
             f"the store {self.path} is corrupt ({error}). Take its good answers into a new one, and name that: "
             f"synthscore store salvage {old} -o {new}. Or move it away, to start from nothing"
         )
+
+
+_CAUSES = {
+    "disk I/O error": "its disk is full, or failed to read or write",
+    "database or disk is full": "its disk is full",
+    "database is locked": f"another process has been writing to it for {_BUSY_S:.0f} s",
+    "unable to open database file": "it, or its folder, cannot be opened or made",
+    "attempt to write a readonly database": "it can only be read",
+}
+"""What SQLite calls a state of the disk or the file, in words that say where to look."""
+
+
+def _cause(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return _CAUSES.get(str(error), str(error))
 
 
 def _readable_parts(path: Path) -> Iterator[BatchRows | list[EngineRun]]:
@@ -545,8 +568,9 @@ def batch_rows(kind: str, engine: str, created_at: int, answers: Sequence[Stored
     """The rows of answers that all have a question, or that all have none."""
     rows = [(place, answer.key, _JSON.encode(answer.value)) for place, answer in enumerate(answers)]
     questions = [answer.question for answer in answers if answer.question is not None]
-    packed = pack(questions) if questions else None
-    return BatchRows(kind, engine, created_at, packed, rows)
+    if not questions:
+        return BatchRows(kind, engine, created_at, None, rows)
+    return BatchRows(kind, engine, created_at, pack(questions), rows)
 
 
 def _n_answers(n: int) -> str:

@@ -111,7 +111,9 @@ def _judge(labelled: Labelled) -> JudgeModel | None:
     on_longest = [score for score in judged if count_rungs(score) == n]
     answers, _ = read_answers(on_longest, n, labelled.signature.part("protocol"))
     judge, _ = fit(answers)
-    return judge if judge.rungs_rise else None
+    if not judge.rungs_rise:
+        return None
+    return judge
 
 
 def _certify(
@@ -147,13 +149,13 @@ def _certify(
         thresholds = thresholds[first:]
         n = n[first:]
         n_faultless = n_faultless[first:]
-    failed = np.flatnonzero(
-        by_chance(n_faultless, n, least) > delta * (1 + 1e-9)
-    )  # In floats, 1 - 0.9 is not quite 0.1.
-    last = int(failed[0]) - 1 if len(failed) else len(n) - 1
+    fails = by_chance(n_faultless, n, least) > delta * (1 + 1e-9)  # In floats, 1 - 0.9 is not quite 0.1.
+    last = int(np.append(fails, True).argmax()) - 1  # before the first that fails
     if last < 0:
         raise CertificateError(_refusal(guarantee, level, thresholds, n, n_faultless), needed=enough, seen=int(n[0]))
-    n_hit = n[last] - n_faultless[last] if kind == "fpr" else n_faultless[last]
+    n_hit = n_faultless[last]
+    if kind == "fpr":
+        n_hit = n[last] - n_hit
     certified = Certified(
         guarantee=guarantee,
         threshold=float(thresholds[last]),
@@ -166,7 +168,9 @@ def _certify(
 
 def _least(guarantee: Guarantee) -> float:
     """The least share without fault: good ones of the kept, kept ones of the good, or not kept ones of the bad."""
-    return 1 - guarantee.bound if guarantee.kind == "fpr" else guarantee.bound
+    if guarantee.kind == "fpr":
+        return 1 - guarantee.bound
+    return guarantee.bound
 
 
 def _tally(labelled: Labelled, kind: Kind, thresholds: FloatArray) -> tuple[IntArray, IntArray]:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from ..errors import CertificateError, InputError, SynthscoreError
+from ..errors import CertificateError, InputError, SynthscoreError, why_unreadable
 from ..io.fields import parse_json
 from ..io.write import write_whole
 from ..scoring.anchored.drift import Watch
@@ -23,6 +23,7 @@ from .rules import Decision, Rule
 
 Kind = Literal["precision", "recall", "fpr"]
 FORMAT = 1
+_SIGNS: Mapping[Kind, str] = {"precision": ">=", "recall": ">=", "fpr": "<="}
 _NAMES_IN_FILE = {"statistics": "seen"}
 
 
@@ -51,7 +52,7 @@ class Guarantee:
     def parse(cls, text: str) -> Guarantee:
         """From "precision>=0.9", "recall>=0.9" or "fpr<=0.05"."""
         for kind in get_args(Kind):
-            sign = "<=" if kind == "fpr" else ">="
+            sign = _SIGNS[kind]
             name, sign_in_text, bound = text.replace(" ", "").partition(sign)
             if sign_in_text and name == kind:
                 try:
@@ -66,8 +67,7 @@ class Guarantee:
         )
 
     def __str__(self) -> str:
-        sign = "<=" if self.kind == "fpr" else ">="
-        return f"{self.kind}{sign}{self.bound:g}"
+        return f"{self.kind}{_SIGNS[self.kind]}{self.bound:g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,10 @@ class Certified:
 
     def __post_init__(self) -> None:
         possible = 0 <= self.n_hit <= self.n and 0 < self.level < 1 and math.isfinite(self.threshold)
-        bound = self.guarantee.bound
-        sign = -1 if self.guarantee.kind == "fpr" else 1
-        if not possible or (self.limit - bound) * sign < -1e-6:
+        margin = self.limit - self.guarantee.bound
+        if self.guarantee.kind == "fpr":
+            margin = -margin
+        if not possible or margin < -1e-6:
             raise CertificateError(
                 f"{self.guarantee} does not follow at {self.threshold} from {self.n_hit} of {self.n} labelled texts at "
                 f"level {self.level}, expected counts and a level that show it. Calibrate anew"
@@ -225,7 +226,7 @@ class Certificate(Rule):
         """Equal certificates give equal texts."""
         content = {_NAMES_IN_FILE.get(name, name): value for name, value in asdict(self).items()}
         content |= {"format": FORMAT, "signature": dict(self.signature.parts)}
-        content["judge"] = None if self.judge is None else self.judge.to_dict()
+        content["judge"] = self.judge and self.judge.to_dict()
         content["certified"] = [one.to_dict() for one in self.certified]
         return json.dumps({"certificate": content}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -241,12 +242,12 @@ class Certificate(Rule):
             if (format_ := values.pop("format")) != FORMAT:
                 raise InputError(f"its format is {format_!r}, expected {FORMAT}")
             values["certified"] = tuple(map(Certified.from_dict, values["certified"]))
-            judge = values.pop("judge", None)
-            values["judge"] = None if judge is None else JudgeModel.from_dict(judge)
+            if values.setdefault("judge", None) is not None:
+                values["judge"] = JudgeModel.from_dict(values["judge"])
             values["statistics"] = Statistic.from_json(values.pop("seen", {}))
             return cls(**{**values, "signature": Signature.of(**values["signature"])})
         except (OSError, LookupError, TypeError, ValueError, AttributeError, OverflowError, SynthscoreError) as error:
             raise CertificateError(
-                f"cannot read the certificate {path}: {type(error).__name__}: {error}. Expected a file that "
+                f"cannot read the certificate {path}: {why_unreadable(error)}. Expected a file that "
                 "`synthscore calibrate` wrote. Calibrate anew"
             ) from error

@@ -56,7 +56,9 @@ def read_stamps(rows: Collection[Row], n_scored: int) -> Drawn:
         hows.add(how)
     if hows == {"all"}:
         return "all"
-    return "random" if hows and hows <= {"all", "random"} else "not known"
+    if hows and hows <= {"all", "random"}:
+        return "random"
+    return "not known"
 
 
 def _how(row: Row) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
@@ -43,7 +43,7 @@ class LabelledRows:
     @property
     def values(self) -> FloatArray:
         """The scores, shape (n,), NaN where unscored."""
-        return np.array([np.nan if score.value is None else score.value for score in self.scores], dtype=np.float64)
+        return np.array([score.value for score in self.scores], dtype=np.float64)  # None becomes NaN
 
     @property
     def labelled(self) -> BoolArray:
@@ -70,7 +70,8 @@ class LabelledRows:
         """Rows as `synthscore score` writes them, with people's labels in the same rows or in others.
 
         labels : rows with the id of a score's row, or its context_id and system, and maybe the attribute. Their
-            contexts are those of texts whose score's row names none
+            contexts are those of texts whose score's row names none. Of several rows about a text, each with another
+            rater, human is the mean, and label what most of them say
         attribute : which of several
         fields : as in read_rows, of the rows that hold the labels
         raises : InputError where two rows are about one text, labelled texts were chosen (read_stamps), the scores
@@ -80,19 +81,20 @@ class LabelledRows:
         read = partial(read_rows, encoding=encoding)
         all_rows = list(good_rows(read(scores, fields=fields if labels is None else None), errors))
         attribute = attribute or _only_attribute(all_rows)
-        rows = _by_text(all_rows, attribute, "score", errors)
-        labels_of = rows
+        rows = {name: row for name, (row,) in _by_text(all_rows, attribute, "score", errors).items()}
+        label_rows = rows
         if labels is not None:
-            labels_of = _by_text(good_rows(read(labels, fields=fields), errors), attribute, "label", errors)
+            by_rater = _by_text(good_rows(read(labels, fields=fields), errors), attribute, "label", errors)
+            label_rows = dict(_joined_raters(by_rater, errors))
         kept_scores: list[Score] = []
-        kept_labels: list[float] = []
+        kept_labels: list[float | None] = []
         systems: list[str] = []
         labelled_rows: list[Row] = []
         signatures: dict[Signature, None] = {}
         for name, row in rows.items():
-            label_row = labels_of.get(name)
+            label_row = label_rows.get(name)
             try:
-                label = None if label_row is None else read_label(label_row)
+                label = label_row and read_label(label_row)
                 score, signature = _read_signed(row)
                 if label_row is not None and not score.context_id:
                     score = replace(score, context_id=read_names(label_row).context_id or "")
@@ -101,18 +103,18 @@ class LabelledRows:
                 errors.append(broken)
                 continue
             kept_scores.append(score)
-            kept_labels.append(np.nan if label is None else label)
+            kept_labels.append(label)
             systems.append(system)
             if score.value is not None:  # An unscored row may be signed without its ladder, which it never met.
                 signatures[signature] = None
             if label is not None and label_row is not None:
                 labelled_rows.append(label_row)
-        unmatched = tuple(name for name in labels_of if name not in rows)
+        unmatched = tuple(name for name in label_rows if name not in rows)
         if not labelled_rows:
             raise _no_labels(left_out_lines(errors, len(kept_scores), 0, unmatched))
         return cls(
             scores=tuple(kept_scores),
-            labels=np.array(kept_labels, dtype=np.float64),
+            labels=np.array(kept_labels, dtype=np.float64),  # None becomes NaN
             systems=tuple(systems),
             signature=_one_signature(list(signatures)) if signatures else signature,
             drawn=read_stamps(labelled_rows, sum(score.value is not None for score in kept_scores)),
@@ -225,12 +227,16 @@ def read_good(row: Row, good_from: float | None) -> float | None:
     """1 where the row's text is good, 0 where it is not; None where nobody says. raises : InputError"""
     if good_from is not None:
         rating = read_number(row, "human")
-        return None if rating is None else float(rating >= good_from)
+        if rating is None:
+            return None
+        return float(rating >= good_from)
     if "label" not in row.values and row.has("human"):
         problem = f"there is no 'label', but human is {shorten(row.values['human'])}"
         raise row_error(row, "label", None, problem, "Say from which rating on a text is good (--good-from)")
     flag = read_flag(row, "label", remedy="Mend it; a rating goes into a column human (--good-from)")
-    return None if flag is None else float(flag)
+    if flag is None:
+        return None
+    return float(flag)
 
 
 def left_out_lines(
@@ -295,27 +301,57 @@ def _only_attribute(rows: list[Row]) -> str | None:
     return next(iter(names), None)
 
 
-def _by_text(rows: Iterable[Row], attribute: str | None, noun: str, errors: list[InputError]) -> dict[str, Row]:
-    """Text id -> row, of the rows about this attribute. raises : InputError for a second row about a text"""
-    by_text: dict[str, Row] = {}
+def _by_text(rows: Iterable[Row], attribute: str | None, noun: str, errors: list[InputError]) -> dict[str, list[Row]]:
+    """Text id -> the rows about it and this attribute: one, or, of labels, one a rater. raises : InputError for a
+    second one"""
+    by_text: dict[str, dict[str, Row]] = {}
     for row in rows:
         if attribute is not None and row.has("attribute") and row.values.get("attribute") != attribute:
             continue
         try:
             name = read_names(row).id
+            rater = (noun == "label" and find_id(row, "rater")) or ""
         except InputError as error:
             errors.append(error)
             continue
-        if name in by_text:
+        rows_of_text = by_text.setdefault(name, {})
+        if known := [other for other in rows_of_text if other == rater or "" in (other, rater)]:
             raise row_error(
                 row,
                 "id",
                 name,
-                f"text {name!r} has a second {noun}, after row {by_text[name].number}",
-                "Give each text one row; of several people's labels, the one that counts",
+                f"text {name!r} has a second {noun}, after row {rows_of_text[known[0]].number}",
+                "Give each text one row; of several people's labels, name whose each is in a column rater",
             )
-        by_text[name] = row
-    return by_text
+        rows_of_text[rater] = row
+    return {name: list(rows_of_text.values()) for name, rows_of_text in by_text.items()}
+
+
+def _joined_raters(by_text: Mapping[str, Sequence[Row]], errors: list[InputError]) -> Iterator[tuple[str, Row]]:
+    """Each text's id with one row: the mean of what its raters gave it as human, and as label what most of them say."""
+    for name, rows in by_text.items():
+        try:
+            yield name, _joined(name, rows)
+        except InputError as error:
+            errors.append(error)
+
+
+def _joined(name: str, rows: Sequence[Row]) -> Row:
+    """raises : InputError for a rating or a label that is none, and where as many say good as bad"""
+    if len(rows) == 1:
+        return rows[0]
+    values = dict(rows[0].values)
+    ratings = [rating for row in rows if (rating := read_number(row, "human")) is not None]
+    if ratings:
+        values["human"] = sum(ratings) / len(ratings)
+    flags = [flag for row in rows if (flag := read_flag(row, "label")) is not None]
+    if flags:
+        n_good = sum(flags)
+        if 2 * n_good == len(flags):
+            problem = f"text {name!r} is good by {n_good} of its raters, and bad by as many"
+            raise row_error(rows[0], "label", None, problem, "Ask one more, or leave the text out")
+        values["label"] = 2 * n_good > len(flags)
+    return replace(rows[0], values=values)
 
 
 def _one_signature(signatures: list[Signature]) -> Signature:

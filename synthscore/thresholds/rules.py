@@ -91,7 +91,7 @@ class AtLeast(Rule):
         require_kind("alpha", self.alpha, Real, "a number, more than 0 and at most 0.5")
         if not 0 < self.alpha <= 0.5:
             expected = "more than 0 and at most 0.5: the probability of a wrong decision that is allowed"
-            raise unusable("alpha", self.alpha, expected, "0.1 keeps what is good enough with probability 0.9")
+            raise unusable("alpha", self.alpha, expected, "Take 0.1 to keep what is good enough with probability 0.9")
 
     def decide(self, score: Score) -> tuple[Decision, str]:
         if score.value is None:
@@ -107,7 +107,9 @@ class AtLeast(Rule):
         why = f"P(score >= {self.threshold:g}) = {prob:.3f}, score {score.value:.2f} +- {score.stderr:.2f}"
         if prob >= 1 - self.alpha:
             return "kept", why
-        return "dropped" if prob <= self.alpha else "unsure", why
+        if prob <= self.alpha:
+            return "dropped", why
+        return "unsure", why
 
     def prob(self, value: float, stderr: float) -> float:
         """P(score >= threshold)."""

@@ -81,8 +81,9 @@ def test_a_folder_is_no_file_to_write(engine, references, capsys):
     Path("rows.jsonl").write_text(ROW)
     Path("page.html").mkdir()
     assert main(["score", "rows.jsonl", "--references", "ladders", "-o", "scores.jsonl"]) == 0
-    assert main(["report", "scores.jsonl", "-o", "page.html"]) == ERROR
-    shown(capsys.readouterr().err, "cannot write page.html: it is a folder")
+    for command in ("report scores.jsonl -o page.html", "score rows.jsonl --references ladders --save-scale page.html"):
+        assert main(command.split()) == USAGE
+        shown(capsys.readouterr().err, "is 'page.html', a folder, expected a file. Name a file in it")
 
 
 def test_ladders_that_are_replaced_by_other_texts_are_counted(references, capsys):

@@ -31,7 +31,7 @@ def test_a_format_is_known_by_its_suffix_in_any_case_and_compressed_where_it_may
         assert not any(map(is_readable, zipped))
 
 
-@pytest.mark.parametrize("name", ["rows", "rows.gz", "rows.xlsx", "rows.jsonl.zip", "rows.parquet.gz", ".jsonl"])
+@pytest.mark.parametrize("name", ["rows", "rows.gz", "rows.xls", "rows.jsonl.zip", "rows.parquet.gz", ".jsonl"])
 @pytest.mark.parametrize("use", ["read", "write"])
 def test_a_name_of_no_format_is_refused_with_those_there_are(name, use):
     with pytest.raises(InputError, match=f"cannot {use} {name}: its format is unknown") as refused:

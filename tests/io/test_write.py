@@ -111,7 +111,10 @@ def test_an_unknown_format_is_refused_before_anything_is_read_or_written(tmp_pat
         read_rows(tmp_path / "missing.jsonl")
 
 
-@pytest.mark.parametrize("text", ["=1+1", "'=1", "@SUM(A1)", "-2+3+cmd|' /C calc'!A0"])
+@pytest.mark.parametrize(
+    "text",
+    ["=1+1", "'=1", "= 2", '="a"', "@SUM(A1)", "+HYPERLINK(A1)", "-2+3+cmd|' /C calc'!A0", "\t=1+1", "-1+SUM(A1:A9)"],
+)
 def test_no_text_is_a_formula_in_csv_and_it_is_read_as_it_was(tmp_path, text):
     path = tmp_path / "t.csv"
     write_rows([{"id": text, "n": -1.5}], path)
@@ -120,7 +123,22 @@ def test_no_text_is_a_formula_in_csv_and_it_is_read_as_it_was(tmp_path, text):
     assert row.values == {"id": text, "n": "-1.5"}
 
 
-@pytest.mark.parametrize("text", ["- one (or two)", "-3", "+44 20 7946 0000", "@anna hello", "'tis"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "- one (or two)",
+            "-3",
+            "-1.5",
+            "+44 20 7946 0000",
+            "@anna hello",
+            "'tis",
+            "@ferry (Tarn) is late",
+            "- a | b",
+        ),
+        *("-Yes! A library", "== History ==", "=)", "=> so", "+1 (I agree)!", "-a! b|c"),
+    ],
+)
 def test_a_text_that_is_no_formula_stands_in_csv_as_it_is(tmp_path, text):
     write_rows([{"id": text}], tmp_path / "t.csv")
     assert (tmp_path / "t.csv").read_text().splitlines()[1] == text

@@ -363,6 +363,34 @@ def test_a_column_of_another_name_is_read_from_the_file_of_labels():
     assert data.good.tolist() == [True]
 
 
+def rated(*given_rows, key="human"):
+    """Rows of labels: (text, rater, rating)."""
+    return [{"id": text, "rater": rater, key: rating} for text, rater, rating in given_rows]
+
+
+def test_of_several_raters_the_mean_rating_and_the_label_of_most_count():
+    ratings = rated(("t0", "ann", 5), ("t0", "bob", 2), ("t1", "ann", 5), ("t1", "bob", 4), ("t2", "ann", 3))
+    assert Labelled.load(rows(3), ratings, good_from=4).good.tolist() == [False, True, False]
+    assert Labelled.load(rows(3), ratings, good_from=3.5).good.tolist() == [True, True, False]
+    flags = rated(
+        ("t0", "ann", 1), ("t0", "bob", 0), ("t0", "eve", 1), ("t1", "ann", None), ("t1", "bob", 0), key="label"
+    )
+    assert Labelled.load(rows(2), flags).good.tolist() == [True, False]
+
+
+def test_a_label_that_as_many_raters_gave_as_did_not_is_left_out_and_named():
+    flags = rated(("t0", "ann", 1), ("t0", "bob", 0), ("t1", "ann", 1), key="label")
+    found = Labelled.load(rows(2), flags)
+    assert found.good.tolist() == [True]
+    assert any("text 't0' is good by 1 of its raters, and bad by as many" in line for line in found.left_out)
+
+
+@pytest.mark.parametrize("second", ["ann", None])
+def test_a_rater_counts_once_and_stands_beside_no_row_without_one(second):
+    with pytest.raises(InputError, match=r"text 't0' has a second label, after row 1\. .* a column rater"):
+        Labelled.load(rows(2), rated(("t0", "ann", 5), ("t0", second, 4)), good_from=4)
+
+
 def test_unscored_rows_stay_with_their_labels():
     data = Labelled.load([*rows(2), *rows(1, id="empty", score=None, status="unscored", reason="empty")])
     assert np.isnan(data.value).tolist() == [False, False, True]

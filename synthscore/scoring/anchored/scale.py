@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import InputError
+from ...errors import InputError, why_unreadable
 from ...io.fields import parse_json
 from ...io.write import write_whole
 from ...signature import Signature, text_hash
@@ -237,8 +237,8 @@ class Scales(tuple[Scale, ...]):
             return scales
         except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise InputError(
-                f"cannot read the scale {path}: {type(error).__name__}: {error}. Expected a file that `synthscore "
-                "score --save-scale` wrote",
+                f"cannot read the scale {path}: {why_unreadable(error)}. Expected a file that `synthscore "
+                "score --save-scale` wrote. Name one",
                 source=str(path),
             ) from error
 
