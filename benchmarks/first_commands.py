@@ -8,7 +8,7 @@ A verdict follows from what came of it, not from its words:
     good   refused, in a message that names what is wrong and says what to do; or done, where it can be done
     poor   a message that does not, that is long, or that has the words of another library
     bad    an exception that leaves the command; what should be refused is done, or the other way round; a file of the
-           user's that is changed; more than 20 seconds
+           user's that is changed; more than 20 seconds of CPU
 
 The judge is a function of the texts, but where the model or the server is what is tried. About three minutes of
 CPU. The last line is JSON, by part.
@@ -34,6 +34,8 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from unittest.mock import patch
 
+os.environ["HF_HUB_OFFLINE"] = "1"  # is read when huggingface_hub is imported
+
 from benchmarks.first_commands_inputs import INPUTS, SERVERS, Input, change, make_given
 from synthscore import engines
 from synthscore.cli.app import main as synthscore
@@ -43,9 +45,9 @@ from tests.cli.given import quality_judge
 from tests.fakes import FakeEngine
 from tests.servers import Liar
 
-LONGEST_S = 20.0
+LONGEST_S = 20.0  # of CPU: the machine may be busy
 MOST_CHARACTERS = 600
-REMEDY = re.compile(r"[.?)] (See: synthscore|Did you mean|[A-Z][a-z]+\b)|: (pass|give|unpack|make|save|synthscore) ")
+REMEDY = re.compile(r"[.?)] (See: synthscore|Did you mean|[A-Z][a-z]+\b)|; [a-z]+ |: (pass|give|make|save|take) ")
 RAW = re.compile(
     r"Traceback|\[Errno|sqlite3\.|object at 0x|<class |NoneType|KeyError|TypeError|AttributeError|ValueError|Exception"
     r"|disk I/O error|jinja2\.|pyarrow|HFValidation|\bNone\b|\[\]"
@@ -61,9 +63,9 @@ def verdict(tried: Input, given: Path) -> tuple[str, str, str]:
         change(folder, tried.changes)
         before = contents(folder)
         words = [word.replace("URL", server.url) for word in shlex.split(tried.command)]
-        began = time.monotonic()
+        began = time.process_time()
         code, shown = run(words, folder, server, tried.limit)
-        seconds = time.monotonic() - began
+        seconds = time.process_time() - began
         after = contents(folder)
     lost = [name for name, data in before.items() if after.get(name) != data and not tried.may_change(name)]
     if code is None:
@@ -79,8 +81,8 @@ def verdict(tried: Input, given: Path) -> tuple[str, str, str]:
     if tried.names not in shown.replace("\n", " "):
         return "poor", f"does not name {tried.names!r}", shown
     if code in (1, 2):
-        error = shown.strip().splitlines()[-1]
-        if not REMEDY.search(error):
+        error = told(shown).splitlines()[-1]
+        if not REMEDY.search(told(shown)):
             return "poor", "says nothing to do", shown
         if len(error) > MOST_CHARACTERS:
             return "poor", f"has {len(error)} characters", shown
@@ -90,7 +92,7 @@ def verdict(tried: Input, given: Path) -> tuple[str, str, str]:
 def told(shown: str) -> str:
     """The last lines of what was printed, without rows of results."""
     lines = [line for line in shown.splitlines() if line.strip() and not line.startswith('{"')]
-    return "\n".join(f"    {line:.700}" for line in lines[-6:])
+    return "\n".join(f"    {line:.900}" for line in lines[-6:])
 
 
 def contents(folder: Path) -> Mapping[str, bytes]:
@@ -139,11 +141,11 @@ def run(words: list[str], folder: Path, server: Server, limit: int) -> tuple[int
 
     shown = io.StringIO()
     surroundings = {
-        "HOME": str(folder), "HF_HUB_OFFLINE": "1", "SYNTHSCORE_STORE": str(folder / "cache.sqlite"), "COLUMNS": "100"
+        "HOME": str(folder), "SYNTHSCORE_STORE": str(folder / "cache.sqlite"), "COLUMNS": "100"
     }  # fmt: skip
     with (
         patch.object(engines, "open_engine", open_engine), patch.object(store_file, "_BUSY_S", 0.2),
-        patch.dict(os.environ, surroundings), patch.object(sys, "stdin", io.StringIO("")),
+        patch.dict(os.environ, surroundings), patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO())),
         redirect_stdout(shown), redirect_stderr(shown), inside(folder), file_limit(limit),
     ):  # fmt: skip
         try:

@@ -113,9 +113,14 @@ def load_attacks(path: str | os.PathLike[str] | None = None) -> tuple[Attack, ..
             for name, how in named.items():
                 fields = {"template": how} if isinstance(how, str) else how
                 attacks.append(Attack(family, name, **fields))
+        if not attacks:
+            raise ValueError("it holds none")
         return tuple(attacks)
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        message = f"cannot read attacks from {source}: {error}. Give a TOML file as in docs/redteam.md"
+        why = str(error)
+        if isinstance(error, OSError):
+            why = error.strerror or why
+        message = f"cannot read attacks from {source}: {why}. Give a TOML file as in docs/redteam.md"
         raise InputError(message, source=str(source)) from error
 
 

@@ -65,7 +65,7 @@ def calibrate(
     from ..thresholds.labels import Labelled
 
     if not 0 < confidence < 1:
-        raise UsageError(f"--confidence {confidence:g}: expected 0 < C < 1, such as 0.9")
+        raise UsageError(f"--confidence {confidence:g}: expected 0 < C < 1, such as 0.9. Change it")
     guarantees = [Guarantee.parse(text) for text in guarantee]
     labelled = Labelled.load(
         scores,

@@ -63,7 +63,7 @@ def estimate(
     from ..io.write import write_rows
 
     if not 0 < confidence < 1:
-        raise UsageError(f"--confidence {confidence:g}: expected 0 < C < 1, such as 0.9")
+        raise UsageError(f"--confidence {confidence:g}: expected 0 < C < 1, such as 0.9. Change it")
     if labels.good_from is not None and min_score is None:
         raise UsageError("--good-from makes a share of good texts: say from which score on too (--min-score)")
     found = estimate_rows(

@@ -119,6 +119,8 @@ def _open_anthropic(rest: str, options: dict[str, Any]) -> Engine:
     from .servers.pool import ServerPool
 
     url, _, model = rest.partition("#") if _ADDRESS.match(rest) else (API, "", rest)
+    if not model:
+        raise EngineError("cannot open 'anthropic:': it names no model. Name one: anthropic:MODEL", model=rest)
     url = url.rstrip("/").removesuffix("/v1") + "/v1"
     return ServerPool.open(f"{url}#{model}", **{**options, "method": AnthropicServer.name})
 

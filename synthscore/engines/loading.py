@@ -196,8 +196,22 @@ def _cannot(what: str, source: Source, error: Exception) -> EngineError:
     """In one sentence. what : with {!r} in the place of the model's name"""
     name = source.gguf.name if source.gguf else source.name
     said = str(error).replace(str(source.gguf or source.place), name).replace(str(source.place), name)
-    begin = f"cannot {what.format(name)}: "
-    return EngineError(begin + in_short(said or type(error).__name__, max(60, 200 - len(begin))), model=source.name)
+    begin, end = f"cannot {what.format(name)}: ", ". Download the model again, or take another"
+    why = next((words for theirs, words in _IN_OUR_WORDS.items() if theirs in said), said)
+    if isinstance(error, IndexError | AttributeError | TypeError | KeyError):
+        why = "it is damaged, or of another form"
+    why = in_short(why or type(error).__name__, max(60, 200 - len(begin) - len(end)))
+    return EngineError(f"{begin}{why}{end}", model=source.name)
+
+
+_IN_OUR_WORDS = {
+    "Unrecognized model in": "there is none that names a kind of model",
+    "couldn't find them in the cached files": "it is no folder, it was not downloaded, and the hub cannot be reached",
+    "Couldn't instantiate the backend tokenizer": "it has no tokenizer that can be read",
+    "ignore_mismatched_sizes": "its weights have other shapes than config.json says",
+    "Expecting property name": "one of its files of JSON is cut off or damaged",
+}
+"""What transformers says -> what it means for whoever has the files."""
 
 
 def _suitable(config: Any, quantised: str, on_gpu: bool) -> DType:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, why_unreadable
 from ..io.fields import Row, make_row, read_item, row_error, shorten
 from ..io.files import Source, read_rows
 from ..thresholds.drawn import CHOSEN, stamp
@@ -28,7 +28,7 @@ def read_form(source: Source, form: Texts | Labels, encoding: str = "utf-8") -> 
         try:
             yield read(row.values)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-            seen = f"it is no row of {form} ({type(error).__name__}: {error}): {shorten(row.values)}"
+            seen = f"it is no row of {form}, since {why_unreadable(error)}: {shorten(row.values)}"
             yield row_error(row, form, row.values, seen, "Leave it out, or name the format that it has")
 
 

@@ -64,11 +64,11 @@ def context_from_row(row: Row) -> Context:
     else:  # an id would be the target's
         context_id = id_of_text(read_text(row, column))
     if "context" not in row.values and (why := _is_target(row)):
-        seen = f"this row is a target ({why}); its context is missing"
+        problem = f"this row is a target ({why}); its context is missing"
         remedy = (
             "Add a column context, or say which column holds it: --field context=COLUMN, or give the file of contexts"
         )
-        raise row_error(row, "context", None, seen, remedy, id=context_id)
+        raise row_error(row, "context", None, problem, remedy, id=context_id)
     text = read_text(row, column, id=context_id)
     facts = ""
     if row.has("facts"):
@@ -87,13 +87,13 @@ def _column_of(row: Row, name: str) -> str:
 
 def _is_target(row: Row) -> str:
     """What shows that the row's text is a target, not a context; "" where nothing does."""
-    context_id, own, system = (row.values.get(name) for name in ("context_id", "id", "system"))
+    context_id, id_, system = (row.values.get(name) for name in ("context_id", "id", "system"))
     if not row.has("context_id"):
         return ""
     if row.has("system"):
         return f"its system is {shorten(system)}"
-    if row.has("id") and str(own) != str(context_id):
-        return f"its id {shorten(own)} is not its context_id {shorten(context_id)}"
+    if row.has("id") and str(id_) != str(context_id):
+        return f"its id {shorten(id_)} is not its context_id {shorten(context_id)}"
     return ""
 
 
@@ -109,6 +109,6 @@ def read_references(row: Row, context_id: str) -> tuple[str, ...]:
     if isinstance(texts, str):
         texts = [texts]
     if not isinstance(texts, Sequence) or not all(isinstance(v, str) and not blank(v) and encodable(v) for v in texts):
-        seen = f"references is {shorten(value)}, expected a list of texts that are not empty"
-        raise row_error(row, "references", value, seen, "Leave empty ones out", id=context_id)
+        problem = f"references is {shorten(value)}, expected a list of texts that are not empty"
+        raise row_error(row, "references", value, problem, "Leave empty ones out", id=context_id)
     return tuple(texts)

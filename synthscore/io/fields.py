@@ -130,8 +130,8 @@ def mappings(source: object) -> Iterable[object]:
     """What stands in an iterable, a DataFrame or a Dataset, row for row; it need not be mappings yet (make_row)."""
     pandas = sys.modules.get("pandas")  # whoever has a DataFrame has imported it
     if pandas is not None and isinstance(source, pandas.DataFrame):
-        found: Iterable[object] = source.astype(object).where(source.notna(), None).to_dict("records")
-        return found
+        records: Iterable[object] = source.astype(object).where(source.notna(), None).to_dict("records")
+        return records
     if isinstance(source, Mapping) or not isinstance(source, Iterable):
         raise InputError(
             f"cannot read rows from {shorten(source)}, expected a file, or rows: mappings, a "
@@ -221,7 +221,7 @@ def check_columns(columns: Sequence[str], name: str, fields: Fields) -> None:
 def require_column(row: Row, name: str, remedy: str = "", data: Mapping[str, object] | None = None) -> None:
     """raises : InputError where the row has no such column at all"""
     if name not in row.values:
-        column, there_are = row.fields.get(name, name), (repr(row.fields.get(each, each)) for each in row.values)
+        column, there_are = row.fields.get(name, name), (repr(row.fields.get(there, there)) for there in row.values)
         problem = f"there is no {column!r}, but {', '.join(there_are) or 'nothing at all'}"
         if taken := next((ours for ours, theirs in row.fields.items() if theirs == name != ours), ""):
             remedy = f"That column is read as {taken!r}, by --field {taken}={name}. Leave that out"
@@ -242,32 +242,32 @@ def recognised(row: Row) -> Row:
     What is taken for what is logged. raises : InputError for messages that end with somebody else's
     """
     columns = _recognised_columns(tuple(row.values), frozenset(row.fields))
-    found: dict[str, Any] = {name: row.values[column] for name, column in columns.items()}
+    ours: dict[str, Any] = {name: row.values[column] for name, column in columns.items()}
     taken = {name: column for name, column in columns.items() if name != column}
     column = next((name for name in _CHATS if row.has(name)), "")
-    if "text" not in found and column and (chat := _messages(row.values[column])):
+    if "text" not in ours and column and (chat := _messages(row.values[column])):
         if chat[-1][0] != "assistant" or len(chat) < 2:
             problem = f"{column} holds one message"
             if len(chat) > 1:
                 problem = f"{column} ends with one of {chat[-1][0]!r}"
             remedy = "Give the chat up to the answer that is judged, or name the columns: --field text=COLUMN"
             raise row_error(row, "text", row.values[column], f"{problem}, expected others and an assistant's", remedy)
-        found["text"] = chat[-1][1]
-        found.setdefault("context", [{"role": role, "content": content} for role, content in chat[:-1]])
+        ours["text"] = chat[-1][1]
+        ours.setdefault("context", [{"role": role, "content": content} for role, content in chat[:-1]])
         taken["text"], taken["context"] = column, taken.get("context", column)
     if taken:
         listed = ", ".join(f"{name} from {column!r}" for name, column in taken.items())
         _LOG.info("%s: reading %s; to read others: --field NAME=COLUMN", row.source, listed)
     for name in ("text", "context"):
-        if chat := _messages(found.get(name)):
+        if chat := _messages(ours.get(name)):
             lines = [f"{role.capitalize()}: {content}" for role, content in chat]
             if len(chat) == 1:
                 lines = [chat[0][1]]
-            found[name] = "\n".join(lines)
-    if all(row.values.get(name) is value for name, value in found.items()):
+            ours[name] = "\n".join(lines)
+    if all(row.values.get(name) is value for name, value in ours.items()):
         return row
     others = {column: value for column, value in row.values.items() if column not in taken.values()}
-    return replace(row, values=others | found, fields={**row.fields, **taken})
+    return replace(row, values=others | ours, fields={**row.fields, **taken})
 
 
 @lru_cache(maxsize=64)  # the rows of a file have the same columns
@@ -276,17 +276,17 @@ def _recognised_columns(columns: tuple[str, ...], named: frozenset[str]) -> Mapp
     there: dict[str, str] = {}
     for column in columns:
         there.setdefault(str(column).lower(), column)
-    found: dict[str, str] = {}
+    recognised_as: dict[str, str] = {}
     for name, usual in _USUAL.items():
         if name in columns:
-            found[name] = name
+            recognised_as[name] = name
         elif name not in named:
-            usual_here = [there[each] for each in (name, *usual) if each in there]
+            usual_here = [there[other] for other in (name, *usual) if other in there]
             certain = [column for column in usual_here if str(column).lower() not in _DOUBTFUL]
             candidates = certain or ([] if "text" in columns else usual_here)
             if len(candidates) == 1:
-                found[name] = candidates[0]
-    return found
+                recognised_as[name] = candidates[0]
+    return recognised_as
 
 
 def _messages(value: object) -> list[tuple[str, str]]:
@@ -500,7 +500,7 @@ def parse_json(text: str, **how: Any) -> Any:
         return value
     level = [value]
     for _ in range(_MOST_NESTED):
-        inside = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list))
+        inside = (one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list))
         level = [item for items in inside for item in items]
     if level:
         raise ValueError(f"it is nested more than {_MOST_NESTED} deep")

@@ -153,9 +153,9 @@ def _read_all(source: Any, encoding: str, fields: Mapping[str, str] | None) -> I
             if isinstance(row, Row) and isinstance(item.target, Target):
                 first = first_rows.setdefault(hash((item.attribute, item.id)), item.number)
                 if first != item.number:
-                    seen = f"target id {item.id!r} was already used by row {first}"
+                    problem = f"target id {item.id!r} was already used by row {first}"
                     remedy = "Give each target an id of its own in a column named id"
-                    item = item._replace(target=row_error(row, "id", item.id, seen, remedy))
+                    item = item._replace(target=row_error(row, "id", item.id, problem, remedy))
             items.append(item)
         yield ItemBatch(items, batch.schema)
 

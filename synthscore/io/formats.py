@@ -74,9 +74,9 @@ def find_format(path: str | os.PathLike[str], use: Use) -> Format:
 
     raises : InputError for a name of no format, or of one that rows are only read from; it lists those there are
     """
-    for each in FORMATS:
-        if each.serves(use) and _is_named(path, each):
-            return each
+    for format in FORMATS:
+        if format.serves(use) and _is_named(path, format):
+            return format
     if use == "read" and (assumed := ASSUMED.get().format):
         return next(format for format in FORMATS if format.suffix == f".{assumed}")
     remedy = "Name a file of one of these formats"
@@ -90,14 +90,14 @@ def find_format(path: str | os.PathLike[str], use: Use) -> Format:
 
 def is_readable(path: str | os.PathLike[str]) -> bool:
     """Whether a file's name says that it has a format of which rows can be read."""
-    return any(_is_named(path, each) for each in FORMATS)
+    return any(_is_named(path, format) for format in FORMATS)
 
 
 def list_formats(use: Use) -> str:
     """All that rows are read from, or written to, as messages and help name it."""
-    formats = [each for each in FORMATS if each.serves(use)]
-    gzipped = ", ".join(each.suffix for each in formats if each.gzipped)
-    others = [each.suffix for each in formats if not each.gzipped]
+    formats = [format for format in FORMATS if format.serves(use)]
+    gzipped = ", ".join(format.suffix for format in formats if format.gzipped)
+    others = [format.suffix for format in formats if not format.gzipped]
     more = {"read": "a datasets folder, or - for JSONL on stdin", "write": "or - for JSONL on stdout"}
     return ", ".join([f"{gzipped} (each also .gz)", *others, more[use]])
 
@@ -140,8 +140,8 @@ def _line_batches(lines: Iterable[str], size: int, name: str, fields: Fields) ->
 def _parsed(number: int, line: str, name: str) -> object:
     try:
         if not line.isascii() and (escaped := re.search("[\udc80-\udcff]", line)):
-            found = f"byte {ord(escaped[0]) - 0xDC00:#x} is not of the file's encoding"
-            return bad_row(name, number, f"{found}: {shorten(line.strip())}. {_RECODE}", value=line)
+            why = f"byte {ord(escaped[0]) - 0xDC00:#x} is not of the file's encoding"
+            return bad_row(name, number, f"{why}: {shorten(line.strip())}. {_RECODE}", value=line)
         return parse_json(line, object_pairs_hook=_each_once)
     except ValueError as error:
         why = f"not JSON ({error}): {shorten(line.strip())}. Mend or remove the line"
@@ -149,11 +149,11 @@ def _parsed(number: int, line: str, name: str) -> object:
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    values = dict(pairs)
+    if len(values) < len(pairs):
         names = [name for name, _ in pairs]
         raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} stands there twice")
-    return found
+    return values
 
 
 def _read_json(path: str, size: int, encoding: str, fields: Fields) -> Iterator[RowBatch]:
@@ -290,11 +290,10 @@ def _lines(source: str, encoding: str, errors: str = "strict", longest: int = LO
             finally:
                 text.detach()
     except UnicodeDecodeError as error:
-        at = number + 1 + error.object[: error.start].count(b"\n")
-        seen = (
-            f"line {at} holds the byte 0x{error.object[error.start]:02x}, which is not {encoding.removesuffix('-sig')}"
-        )
-        raise unreadable(name, f"{seen}. {_not_text(error.object[:4]) or _RECODE}", line=at) from None
+        line_number = number + 1 + error.object[: error.start].count(b"\n")
+        encoding = encoding.removesuffix("-sig")
+        problem = f"line {line_number} holds the byte 0x{error.object[error.start]:02x}, which is not {encoding}"
+        raise unreadable(name, f"{problem}. {_not_text(error.object[:4]) or _RECODE}", line=line_number) from None
     except (OSError, EOFError, zlib.error) as error:
         message = f"cannot read {name} beyond line {number + 1}: {error}. Make or download the file again"
         raise InputError(message, source=name, line=number + 1) from error

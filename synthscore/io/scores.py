@@ -179,23 +179,23 @@ def read_score(row: Row) -> tuple[Score, Signature]:
 
 def _details(row: Row) -> Mapping[str, float]:
     others = [name for name in row.values if name not in (*_COLUMNS, "system", "method") and row.has(name)]
-    found = {}
+    details = {}
     for name in others:
         try:
             number = read_number(row, name)
         except InputError:  # a column of somebody else's
             continue
         if number is not None:
-            found[name] = number
-    return found
+            details[name] = number
+    return details
 
 
 def _verdicts(row: Row) -> tuple[Verdict, ...]:
-    found = row.values.get("verdicts") or ()
+    listed = row.values.get("verdicts") or ()
     try:
         verdicts = tuple(
             Verdict(int(level), bool(swapped), float(better), float(worse), float(similar), *map(int, n_samples))
-            for level, swapped, better, worse, similar, *n_samples in read_list(found)
+            for level, swapped, better, worse, similar, *n_samples in read_list(listed)
         )
         if all(
             v.level >= 1
@@ -207,8 +207,8 @@ def _verdicts(row: Row) -> tuple[Verdict, ...]:
     except (ValueError, TypeError, OverflowError):
         pass
     problem = (
-        f"verdicts is {shorten(found)}, expected lists [level, swapped, better, worse, similar], levels from 1, maybe "
+        f"verdicts is {shorten(listed)}, expected lists [level, swapped, better, worse, similar], levels from 1, maybe "
         "the number of samples behind them, and "
     )
     remedy = "Give rows as `synthscore score --verdicts` wrote them"
-    raise row_error(row, "verdicts", found, f"{problem}probabilities", remedy)
+    raise row_error(row, "verdicts", listed, f"{problem}probabilities", remedy)

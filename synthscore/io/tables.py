@@ -57,8 +57,8 @@ def write_parquet(lines: IO[bytes], file: IO[bytes]) -> None:
         for rows in _rows(lines):
             for column in dict.fromkeys(column for row in rows for column in row):
                 what = f"column {column!r}"
-                found = pa.schema([(column, pa.array([row.get(column) for row in rows]).type)])
-                schema = pa.unify_schemas([schema, found], promote_options="permissive")
+                column_schema = pa.schema([(column, pa.array([row.get(column) for row in rows]).type)])
+                schema = pa.unify_schemas([schema, column_schema], promote_options="permissive")
         what = "the rows"
         writer = ParquetRows(file, schema)
         for rows in _rows(lines):

@@ -186,7 +186,7 @@ class ComparisonSets:
             why = f", and the first row that has none says: {errors[0]}" if errors else ""
             raise InputError(
                 f"{name} holds no comparisons, expected at least one row with first, second and one of "
-                f"{', '.join(_ANSWERS)}{why}"
+                f"{', '.join(_ANSWERS)}{why}. See: synthscore rank --help"
             )
         sets = {group: _make_comparisons(calls) for group, calls in calls_by_group.items()}
         return cls(by=columns or (), sets=sets, errors=tuple(errors))

@@ -43,7 +43,7 @@ class Guarantee:
         if self.kind not in get_args(Kind) or not 0 < self.bound < 1:
             raise InputError(
                 f"the guarantee {self.kind} {self.bound:g} is not known, expected precision>=P, recall>=R or fpr<=F, "
-                "each of P, R, F more than 0 and less than 1",
+                "each of P, R, F more than 0 and less than 1, such as precision>=0.9. Write it so",
                 field="guarantee",
                 value=(self.kind, self.bound),
             )
@@ -60,8 +60,8 @@ class Guarantee:
                 except ValueError:
                     break
         raise InputError(
-            f"cannot read the guarantee {text!r}: expected precision>=P, recall>=R or fpr<=F, such as precision>=0.9 "
-            "(in quotes, or the shell takes > for itself)",
+            f"cannot read the guarantee {text!r}: expected precision>=P, recall>=R or fpr<=F, such as precision>=0.9. "
+            "Write it so, in quotes, or the shell takes > for itself; each guarantee into an option of its own",
             field="guarantee",
             value=text,
         )

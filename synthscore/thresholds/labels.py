@@ -94,7 +94,9 @@ class LabelledRows:
         for name, row in rows.items():
             label_row = label_rows.get(name)
             try:
-                label = label_row and read_label(label_row)
+                label = None
+                if label_row is not None:
+                    label = read_label(label_row)
                 score, signature = _read_signed(row)
                 if label_row is not None and not score.context_id:
                     score = replace(score, context_id=read_names(label_row).context_id or "")

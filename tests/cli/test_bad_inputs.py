@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -23,6 +24,8 @@ FILES = {
     "other.jsonl": '{"context": "Another article.", "text": "A text of quality 2."}\n',
     "scored.jsonl": SCORED,
     "odd.csv": "piece,worst,best\nAn article,bad,good\n",
+    "gap.jsonl": '{"context": "An article.", "rung_1": "bad", "rung_3": "good"}\n',
+    "fluent.jsonl": '{"context": "An article.", "attribute": "fluency", "rungs": ["bad", "good"]}\n',
     "bare.jsonl": '{"rungs": ["bad", "good"]}\n',
     "empty/.keep": "",
     "broken/ladders.parquet": "",
@@ -34,7 +37,23 @@ TOLD = [
     ("score packed.jsonl --references ladders", ERROR, "compressed by gzip: give it a name that ends in .gz"),
     ("score three.jsonl --references ladders", ERROR, "the row's attribute is '3', and there are only ladders for coh"),
     ("score other.jsonl --references ladders", ERROR, "coherence for the context 'Another article.' in ladders"),
-    ("score rows.jsonl --references ladders --field txt=text", ERROR, "is read as 'txt', by --field txt=text"),
+    (
+        "score rows.jsonl --references ladders --field txt=text",
+        USAGE,
+        "there is no field 'txt'",
+        "Did you mean 'text'?",
+    ),
+    ("score rows.jsonl --references ladders --field banana=text", USAGE, "no field 'banana', but text, context"),
+    ("score rows.jsonl --references ladders -o notes.txt/rows.jsonl", ERROR, "a file stands where a folder is needed"),
+    ("score rows.jsonl --references ladders --store notes.txt/s.sqlite", ERROR, "notes.txt: File exists. Name another"),
+    ("score rows.jsonl --references ladders --store ''", ERROR, "the store '': it has no name"),
+    (
+        "filter rows.jsonl --references ladders -a coherence --certificate no.json",
+        ERROR,
+        "no.json: No such file or dir",
+    ),
+    ("references import gap.jsonl " + IMPORT, ERROR, "there is no rung_2, but rung_1, rung_3. Number the rungs from 1"),
+    ("references import fluent.jsonl " + IMPORT, ERROR, "its attribute is 'fluency', and --attribute is 'coherence'"),
     ("score rows.jsonl --references rows.jsonl", ERROR, "of texts of your own: synthscore references import"),
     ("score rows.jsonl --references empty", ERROR, "of texts of your own: synthscore references import"),
     ("score rows.jsonl --references broken", ERROR, "its manifest.json cannot be read"),
@@ -64,7 +83,7 @@ def files(folder, references):
 @pytest.mark.parametrize(("command", "code", "told"), [(line[0], line[1], line[2:]) for line in TOLD])
 def test_what_cannot_be_used_is_told_and_kept(command, code, told, files, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "inspect_ai.log", None)  # as where it is not installed
-    assert main(command.split()) == code
+    assert main(shlex.split(command)) == code
     error = capsys.readouterr().err
     shown(error, *told)
     assert {name: Path(name).read_bytes() for name in FILES} == {

@@ -607,7 +607,7 @@ def test_what_cannot_be_opened_says_why(name, reason):
 
 
 def test_an_empty_folder_is_no_model(tmp_path):
-    with pytest.raises(EngineError, match=r"cannot read config\.json of .*: Unrecognized model in"):
+    with pytest.raises(EngineError, match=r"cannot read config\.json of .*: there is none that names a kind"):
         open_engine(str(tmp_path))
 
 

@@ -622,3 +622,27 @@ def test_nothing_is_merged_if_a_part_is_not_there(filled, tmp_path, capsys):
     assert main(["store", "merge", str(filled.path), "missing.sqlite", "--store", str(whole)]) == 1
     assert "cannot merge missing.sqlite" in capsys.readouterr().err
     assert not whole.exists()
+
+
+def test_a_disk_that_takes_no_more_is_told_in_words_and_what_was_stored_stays(tmp_path):
+    """As on a full disk: SQLite calls that an I/O error."""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    kept = []
+    store = Store(tmp_path / "s.sqlite")
+
+    def fill():
+        for number in range(100):
+            store.put_many([answer(number, "x" * 5000)])
+            kept.append(key(number))
+
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+        with pytest.raises(StoreError, match=r"its disk is full, or failed .*\. Nothing stored is lost\. See to that"):
+            fill()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    store.close()
+    assert kept
+    with Store(tmp_path / "s.sqlite") as again:
+        assert again.get_many(key(number) for number in range(100)).keys() == set(kept)
