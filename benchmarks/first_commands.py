@@ -47,7 +47,7 @@ from tests.servers import Liar
 
 LONGEST_S = 20.0  # of CPU: the machine may be busy
 MOST_CHARACTERS = 600
-REMEDY = re.compile(r"[.?)] (See: synthscore|Did you mean|[A-Z][a-z]+\b)|; [a-z]+ |: (pass|give|make|save|take) ")
+REMEDY = re.compile(r"[.?)] (See: synthscore|Did you mean|[A-Z][a-z]+\b)|; [a-z]+ |: (pass|give|make|save|take|ask) ")
 RAW = re.compile(
     r"Traceback|\[Errno|sqlite3\.|object at 0x|<class |NoneType|KeyError|TypeError|AttributeError|ValueError|Exception"
     r"|disk I/O error|jinja2\.|pyarrow|HFValidation|\bNone\b|\[\]"
@@ -108,7 +108,7 @@ class Server:
 
     def __init__(self, name: str) -> None:
         self.is_open = False
-        self._fault = SERVERS.get(name)
+        self._fault = None if name == "none" else SERVERS[name]
         self._liar = Liar(self._answer)
         self.url = self._liar.url
 

@@ -332,13 +332,11 @@ class Fault(NamedTuple):
     at_once: bool = False
 
 
-LABELS = ("Better", "Worse", "Similar", "Yes", "No", "A", "B")
-
-
 def said(log_probs: Mapping[str, object] | None = None, **changes: object) -> dict[str, object]:
     """A reply of an OpenAI-like chat. log_probs : of the first token"""
     if log_probs is None:
-        log_probs = {label: math.log(0.9 / len(LABELS)) for label in LABELS}
+        shares = {"Better": 0.3, "Worse": 0.25, "Similar": 0.1, "Yes": 0.1, "No": 0.1, "A": 0.05, "B": 0.04, "x": 1e-9}
+        log_probs = {label: math.log(share) for label, share in shares.items()}
     top = [{"token": token, "logprob": number} for token, number in log_probs.items()]
     content = [{"token": "Better", "logprob": -1.0, "top_logprobs": top}]
     choice = {"message": {"content": "Better"}, "logprobs": {"content": content}}
@@ -392,12 +390,12 @@ SERVERS: Mapping[str, Fault] = {
     "redirect": Fault((302, "", {"Location": "/v1/models"})),
     "redirect away": Fault((307, "", {"Location": "http://127.0.0.1:9/v1"})),
     "other model": Fault(said(model="another-one")),
-    "slow": Fault(lambda handler: __import__("time").sleep(2.0)),
+    "slow": Fault(lambda handler: __import__("time").sleep(5.0)),
     "refusal": Fault(choice(message={"content": None, "refusal": "I cannot help with that"}, logprobs=None)),
     "filtered": Fault(choice(finish_reason="content_filter", message={"content": ""}, logprobs=None)),
     "no models": Fault({"data": []}, True),
 }
-ASKED = f"{SCORE} --timeout 1 --model"
+ASKED = f"{SCORE} --timeout 4 --model"
 SERVER = [
     Input(f"{ASKED} http://127.0.0.1:9/v1#m", "127.0.0.1:9"),
     Input(f"{ASKED} http://127.0.0.1:9", "127.0.0.1:9"),
@@ -429,9 +427,9 @@ SERVER = [
     *(Input(f"{ASKED} URL#m", names, server=name, codes=codes) for name, names, codes in [
         ("page", "127.0.0.1", (1,)), ("page later", "html", (1, 3)), ("bad gateway", "502", (1,)),
         ("bad gateway later", "502", (1, 3)), ("401", "SYNTHSCORE_API_KEY", (1,)), ("401 later", "401", (1, 3)),
-        ("403 later", "your country is not served", (1, 3)), ("404", "/v1", (1,)), ("404 later", "does not exist", (1, 3)),
-        ("402 later", "Insufficient credits", (1, 3)), ("400 later", "max context length", (3,)),
-        ("413 later", "too large", (3,)), ("429 later", "Rate limit", (1, 3)), ("429 at once", "Rate limit", (1, 3)),
+        ("403 later", "your country is not served", (1, 3)), ("404", "--answers words", (1,)), ("404 later", "does not exist", (1, 3)),
+        ("402 later", "Insufficient credits", (1, 3)), ("400 later", "max context length", (1, 3)),
+        ("413 later", "too large", (1, 3)), ("429 later", "Rate limit", (1, 3)), ("429 at once", "Rate limit", (1, 3)),
         ("quota", "quota", (1, 3)), ("500 later", "out of memory", (1, 3)), ("empty body", "127.0.0.1", (1,)),
         ("empty body later", "", (1, 3)), ("no choices", "choices", (1, 3)), ("choices null", "choices", (1, 3)),
         ("no log-probs", "log-prob", (1, 3)), ("empty log-probs", "", (1, 3)), ("other tokens", "", (1, 3)),
@@ -442,9 +440,9 @@ SERVER = [
         ("other model", "another-one", (1, 3)), ("slow", "", (1, 3)), ("refusal", "", (1, 3)),
         ("filtered", "", (1, 3)), ("no models", "", (0, 1)),
     ]),
-    Input("generate contexts.jsonl --task summarization -a coherence -o new --timeout 1 --model URL#m", "", server="no choices", codes=(1,)),
-    Input("generate contexts.jsonl --task summarization -a coherence -o new --timeout 1 --model URL#m", "", server="filtered", codes=(1,)),
-    Input("doctor --timeout 1 --model URL#m", "log-prob", server="no log-probs", codes=(1, 3)),
+    Input("generate contexts.jsonl --task summarization -a coherence -o new --timeout 4 --model URL#m", "", server="no choices", codes=(1,)),
+    Input("generate contexts.jsonl --task summarization -a coherence -o new --timeout 4 --model URL#m", "", server="filtered", codes=(1,)),
+    Input("doctor --timeout 4 --model URL#m", "log-prob", server="no log-probs", codes=(1, 3)),
 ]  # fmt: skip
 
 
@@ -663,7 +661,7 @@ LINES = [
     Input("report empty", "empty"),
     Input("report scores.jsonl -o page.pdf", "page.pdf"),
     Input("report scores.jsonl -o scores.jsonl", "scores.jsonl"),
-    Input("report scores.jsonl --context c9 --references ladders -o page.html", "c9", codes=(0, 1, 2, 3)),
+    Input("report scores.jsonl --context c9 --references ladders -o page.html", "c9"),
     Input("generate contexts.jsonl --task summarization -a coherence -o new --rungs 1", "rungs"),
     Input("generate contexts.jsonl --task summarization -a coherence -o new --rungs many", "many"),
     Input("generate contexts.jsonl --task summarization -a coherence -o notes.txt", "notes.txt"),

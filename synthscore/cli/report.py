@@ -69,6 +69,8 @@ def report(
     beside = None if path == "-" else rows_folder(path)
     read = partial(read_run, targets=targets, references=references, human=human)
     found = read(source) if other is None else side_by_side(read(source), read(other))
+    if context is not None and context not in {row.score.context_id for row in found.rows}:
+        raise UsageError(f"--context is {context!r}, and no score is of that context. Name one that the scores name")
     rows = row_pages(found, title=title, report=f"../{quote(Path(path).name)}", store=store) if beside else iter(())
     first = next(rows, None)  # what is wrong with the store shows before anything is written
     address = f"{quote(beside.name)}/{first[0]}" if beside and first else ""

@@ -19,8 +19,8 @@ from ..errors import InputError
 from ..signature import text_hash
 from ..types import Target
 from .assumed import ASSUMED
-from .fields import Item, Row, RowBatch, make_batches, mappings, read_item, row_error
-from .formats import find_format, list_formats, parquet_tables, read_jsonl, table_batches, unreadable
+from .fields import Item, Row, RowBatch, make_batches, mappings, read_item, row_error, unreadable
+from .formats import find_format, list_formats, parquet_tables, read_jsonl, table_batches
 
 BATCH = 1024  # rows that are held at once
 

@@ -113,7 +113,7 @@ def test_an_unknown_format_is_refused_before_anything_is_read_or_written(tmp_pat
 
 @pytest.mark.parametrize(
     "text",
-    ["=1+1", "'=1", "= 2", '="a"', "@SUM(A1)", "+HYPERLINK(A1)", "-2+3+cmd|' /C calc'!A0", "\t=1+1", "-1+SUM(A1:A9)"],
+    ["=1+1", "'=1", "= 2", "@SUM(A1)", "+HYPERLINK(A1)", "-2+3+cmd|' /C calc'!A0", "\t=1+1", "-1+SUM(A1:A9)"],
 )
 def test_no_text_is_a_formula_in_csv_and_it_is_read_as_it_was(tmp_path, text):
     path = tmp_path / "t.csv"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import reprlib
 import sys
 import time
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from ...errors import EngineError, ServerError
+from ...errors import EngineError, ServerError, why_unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class Http:
                 f"cannot open {url}: the openai package is not installed. Run: pip install 'synthscore[server]'"
             ) from None
         parts = urlsplit(url)
-        if not parts.hostname or parts.username or parts.password or parts.query:
+        if not parts.hostname or not _has_port(url) or parts.username or parts.password or parts.query:
             raise EngineError(
                 "a server's address is not http://HOST:PORT/v1, or holds a key. Keys belong in the environment: "
                 + " or ".join(access.keys)
@@ -131,7 +132,7 @@ class Http:
         try:
             yield
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, ArithmeticError) as error:
-            what = f"unusable answer ({type(error).__name__}: {error}): {reprlib.repr(reply):.200}"
+            what = f"unusable answer ({why_unreadable(error)}): {reprlib.repr(reply):.200}"
             raise self._error(what, retryable=True, parameter=getattr(error, "parameter", "")) from None
 
     def _send(self, send: Callable[[Any], object]) -> dict[str, Any]:
@@ -152,22 +153,23 @@ class Http:
             raise self._refused(error) from None
         except self._openai.APIConnectionError as error:
             cause = error.__cause__ or error
-            what = f"the connection failed: {type(cause).__name__} {cause}. Is it running, and is this its address?"
+            why = re.sub(r"^\[Errno -?\d+\] ", "", str(cause)) or type(cause).__name__
+            what = f"the connection failed: {why}. Is it running, and is this its address?"
             raise self._error(what, retryable=True, cut=_cut(error)) from None
         except (self._openai.OpenAIError, ValueError, RecursionError) as error:
-            raise self._error(f"it answers with what is no JSON: {error}", retryable=True) from None
+            what = f"it answers with what is no JSON: {error}. Is this the address of its API?"
+            raise self._error(what, retryable=True) from None
         if not isinstance(reply, dict):
-            raise self._error(f"it answers with {reply!r:.100}, expected a JSON object", retryable=True)
+            what = f"it answers with {reply!r:.100}, expected a JSON object. Is this the address of its API?"
+            raise self._error(what, retryable=True)
         return reply
 
     def _refused(self, error: Any) -> ServerError:
         body = error.body if isinstance(error.body, dict) else {}
         words = str(body.get("message") or error.body or error.message)
         status: int = error.status_code
-        unsent = status == 401 and not self._key and self._access is COMPATIBLE and os.environ.get("OPENAI_API_KEY")
-        remedy = ". OPENAI_API_KEY is for OpenAI: put the key of this server into SYNTHSCORE_API_KEY" if unsent else ""
         return self._error(
-            f"HTTP {status}: {words:.500}{remedy}",
+            f"HTTP {status}: {words:.500}{self._remedy(status)}",
             status=status,
             fatal=status in _NEVER,
             retryable=status in _LATER or status >= 500,
@@ -175,9 +177,28 @@ class Http:
             parameter=str(body.get("param") or ""),
         )
 
+    def _remedy(self, status: int) -> str:
+        """What to do about a status of HTTP that says it."""
+        is_compatible = self._access is COMPATIBLE
+        if status == 401 and not self._key and is_compatible and os.environ.get("OPENAI_API_KEY"):
+            return ". OPENAI_API_KEY is for OpenAI: put the key of this server into SYNTHSCORE_API_KEY"
+        if status in (401, 403):
+            return f". Is the key of this server in {' or '.join(self._access.keys)}?"
+        if status in _LATER or status >= 500:
+            return ". Run the same command again later; what was answered is stored"
+        return ""
+
     def _error(self, what: str, **data: Any) -> ServerError:
         message = f"asking the server {self._url} failed: {what}"
         return ServerError(message.replace(self._key, "***") if self._key else message, **data)
+
+
+def _has_port(url: str) -> bool:
+    """Whether what an address has as a port, if it has one, can be one."""
+    try:
+        return urlsplit(url).port != 0
+    except ValueError:
+        return False
 
 
 def _cut(error: Exception) -> bool:
