@@ -116,8 +116,8 @@ def generate(
 
     Args:
         output: the references folder to write or add to
-        task: summarization, dialogue, story, data_to_text, question, support_replies, product_descriptions, or a folder
-            with a task.toml
+        task: response (to any prompt), summarization, dialogue, story, data_to_text, question, support_replies,
+            product_descriptions, or a folder with a task.toml
         attribute: may be repeated; all: every one of the task
         findings: what `synthscore references check ladders/ -o FILE` wrote: the rungs to be written again
         model: the writer: a model on the hub, or a folder
