@@ -17,7 +17,7 @@ from ..engine import Sampling
 from ..errors import InputError
 from ..signature import Signature
 from ..types import Ladder, Task
-from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, counted, reasons
+from .messages import ERROR, OK, Messages, UsageError, counted, exit_code, reasons
 from .options import (
     Count,
     DryRun,
@@ -214,7 +214,7 @@ def generate(
     if ladders and not n_written:
         messages.warn("not one rung could be written")
         return ERROR
-    return INCOMPLETE if failed or kept or errors or n_left_out else OK
+    return exit_code(not (failed or kept or errors or n_left_out))
 
 
 def shorter(ladders: Sequence[Ladder]) -> Iterator[str]:
