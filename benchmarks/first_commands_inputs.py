@@ -219,8 +219,8 @@ STORES = [
     Input(f"{SCORE} --store new.sqlite", "new.sqlite", limit=2_000, writes=("new.sqlite",)),
     Input("store merge s.sqlite --store new.sqlite", "new.sqlite", limit=30_000, writes=("new.sqlite",)),
     Input("store salvage s.sqlite -o new.sqlite", "new.sqlite", limit=30_000, writes=("new.sqlite",)),
-    Input(f"{SCORE} -o rows.jsonl", "rows.jsonl", limit=500, writes=("rows.jsonl",)),
-    Input("filter texts.jsonl --references ladders -a coherence --min-score 2 -o kept.csv", "kept.csv", limit=100),
+    Input(f"{SCORE} --store none -o rows.jsonl", "rows.jsonl", limit=500, writes=("rows.jsonl",)),
+    Input("filter texts.jsonl --references ladders -a coherence --min-score 2 --store none -o kept.csv", "kept.csv", limit=100),
     Input("report scores.jsonl -o page.html", "page.html", limit=9_000),
     Input(f"{SCORE} --model recorded:missing.sqlite", "missing.sqlite"),
     Input(f"{SCORE} --model recorded:", "recorded:"),
@@ -289,7 +289,7 @@ MODELS = [
     Input(MODEL, "model", {"model/config.json": config(num_hidden_layers=-1)}),
     Input(MODEL, "model", {"model/config.json": config(vocab_size=7)}),
     Input(MODEL, "model", {"model/config.json": config(max_position_embeddings=8)}, (1, 3)),
-    Input(MODEL, "own code", {"model/config.json": config(model_type="mine", auto_map={"AutoConfig": "code.Config"})}),
+    Input(MODEL, "code that comes with a model is not run", {"model/config.json": config(model_type="mine", auto_map={"AutoConfig": "code.Config"})}),
     Input(MODEL, "model", {"model/config.json": config(architectures=["ViTModel"], model_type="vit")}),
     Input(MODEL, "model", {WEIGHTS: None}),
     Input(MODEL, "model", {WEIGHTS: b""}),
@@ -335,7 +335,7 @@ class Fault(NamedTuple):
 def said(log_probs: Mapping[str, object] | None = None, **changes: object) -> dict[str, object]:
     """A reply of an OpenAI-like chat. log_probs : of the first token"""
     if log_probs is None:
-        shares = {"Better": 0.3, "Worse": 0.25, "Similar": 0.1, "Yes": 0.1, "No": 0.1, "A": 0.05, "B": 0.04, "x": 1e-9}
+        shares = {"Better": 0.4, "Worse": 0.3, "Similar": 0.15, "Yes": 0.05, "No": 0.05, "A": 0.02, "B": 0.02, "x": 0.009}
         log_probs = {label: math.log(share) for label, share in shares.items()}
     top = [{"token": token, "logprob": number} for token, number in log_probs.items()]
     content = [{"token": "Better", "logprob": -1.0, "top_logprobs": top}]
@@ -401,8 +401,8 @@ SERVER = [
     Input(f"{ASKED} http://127.0.0.1:9", "127.0.0.1:9"),
     Input(f"{ASKED} http://no-such-host.invalid/v1#m", "no-such-host.invalid"),
     Input(f"{ASKED} http://", "http://"),
-    Input(f"{ASKED} http://127.0.0.1:99999/v1#m", "99999"),
-    Input(f"{ASKED} http://127.0.0.1:port/v1#m", "port"),
+    Input(f"{ASKED} http://127.0.0.1:99999/v1#m", "HOST:PORT"),
+    Input(f"{ASKED} http://127.0.0.1:port/v1#m", "HOST:PORT"),
     Input(f"{ASKED} https://user:secret@127.0.0.1:9/v1#m", "environment"),
     Input(f"{ASKED} http://127.0.0.1:9/v1?api_key=secret#m", "environment"),
     Input(f"{ASKED} ftp://127.0.0.1/v1#m", "ftp"),
@@ -413,7 +413,7 @@ SERVER = [
     Input(f"{ASKED} URL", "", server="none", codes=DONE),
     Input(f"{ASKED} URL/#m", "", server="none", codes=DONE),
     Input(f"{ASKED} URL#m,http://127.0.0.1:9/v1#m", "127.0.0.1:9", server="none", codes=(0, 1)),
-    Input(f"{ASKED} systemone:URL#m", "systemone", server="none"),
+    Input(f"{ASKED} systemone:URL#m", "answers", server="none"),
     Input(f"{ASKED} anthropic:claude-x", "ANTHROPIC_API_KEY"),
     Input(f"{ASKED} URL#m --tokenizer notes.txt", "notes.txt", server="none"),
     Input(f"{ASKED} URL#m --top-k 0", "top-k", server="none"),

@@ -60,6 +60,8 @@ def open_engine(name: str, **options: Any) -> Engine:
         if given := [f"{key} {value}" for key, value in options.items() if value is not None]:
             what = f"cannot open {name!r} with {', '.join(given)}"
             raise EngineError(f"{what}: its answers are given already. Leave that out", model=name)
+        if not rest:
+            raise EngineError("cannot open 'recorded:': it names no store. Name one: recorded:FILE", model=name)
         from ..store.engine import RecordedEngine
 
         return RecordedEngine(rest)
