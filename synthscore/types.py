@@ -265,7 +265,7 @@ class Ladder:
     def __post_init__(self) -> None:
         name = f"ladder {self.context_id}/{self.attribute}"
         if len(self.rungs) < 2:
-            raise LadderError(f"{name}: rungs: {len(self.rungs)}, expected at least 2. Add a text", **self._key)
+            raise LadderError(f"{name}: {len(self.rungs)} rungs, expected at least 2. Add a text", **self._key)
         if [rung.level for rung in self.rungs] != list(range(1, len(self.rungs) + 1)):
             raise LadderError(
                 f"{name}: levels are {[rung.level for rung in self.rungs]}, expected 1..{len(self.rungs)}, worst "

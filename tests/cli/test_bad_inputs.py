@@ -60,7 +60,7 @@ TOLD = [
     (f"score rows.jsonl --references ladders --samples {10**20}", USAGE, "expected 1 to 1,000,000,000, or"),
     ("score rows.jsonl --references ladders --min-mass nan", USAGE, "--min-mass is nan, expected a number from 0 to 1"),
     ("score rows.jsonl more.jsonl --references ladders", USAGE, "there is nothing that score would do with 'more.j"),
-    ("score rows.jsonl --references ladders --log-file empty", USAGE, "cannot write --log-file empty: Is a directory"),
+    ("score rows.jsonl --references ladders --log-file empty", USAGE, "--log-file is 'empty', a folder, expected"),
     ("score rows.jsonl --references ladders --model nano --store notes.txt", ERROR, "notes.txt is no store: file is"),
     ("store info --store notes.txt", ERROR, "notes.txt is no store: file is not a database. Name another file"),
     ("score rows.jsonl --references ladders --from inspect", ERROR, "Run: pip install 'synthscore[inspect-ai]'"),

@@ -408,9 +408,7 @@ def test_a_kind_that_transformers_does_not_know_is_named(copied):
     assert "of the kind nonesuch, which transformers" in refusal(copied.change(model_type="nonesuch"))
     assert "cannot read config.json of 'tiny': The checkpoint" in refusal(copied.change(model_type=None))
     (copied.folder / "config.json").write_text("{}")
-    assert "cannot read config.json of 'tiny': there is none that names a kind" in refusal(
-        copied.folder
-    )
+    assert "cannot read config.json of 'tiny': there is none that names a kind" in refusal(copied.folder)
 
 
 def test_a_model_of_another_kind_is_no_language_model(copied):
