@@ -30,10 +30,13 @@ def given_options(text: str, known: Iterable[str] | None = None) -> dict[str, st
     for part in text.split(","):
         name, _, value = (piece.strip() for piece in part.partition("="))
         if not (name and value) or name in options or (known is not None and name not in known):
+            problem = repr(part)
+            if name in options:
+                problem = f"{name!r} twice"
             expected = "options as NAME=VALUE, each once"
             if known is not None:
                 expected += f", out of: {', '.join(known) or 'none'}"
-            raise InputError(f"it says {part!r} in {text!r}. Expected {expected}", value=text)
+            raise InputError(f"it says {problem}. Expected {expected}", value=text)
         options[name] = value
     return options
 
