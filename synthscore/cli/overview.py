@@ -56,7 +56,9 @@ class Overview:
         """The table: of each attribute the highest mean first; rows that have none last."""
         from ..evaluation.intervals import mean_score
 
-        found = [(*names, mean_score(np.array(cell.values), cell.contexts), cell) for names, cell in self._cells.items()]
+        found = [
+            (*names, mean_score(np.array(cell.values), cell.contexts), cell) for names, cell in self._cells.items()
+        ]
         found.sort(key=lambda one: (one[0], math.isnan(one[2].value), -one[2].value, one[1]))
         rows: list[tuple[object, ...]] = []
         for attribute, system, mean, cell in found[:MOST]:

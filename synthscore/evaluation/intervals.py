@@ -155,7 +155,7 @@ def mean_over_contexts(values: FloatArray, context_ids: Sequence[str]) -> Contex
 def mean_score(values: FloatArray, context_ids: Sequence[str]) -> ContextMean:
     """The mean of the scores that there are, such as those of one system, and its interval over contexts; NaN without.
 
-    values : shape (n,), NaN where unscored. context_ids : of each text; one without, "", stands for a context of its own
+    values : shape (n,), NaN where unscored. context_ids : of each text; "" stands for a context of its own
     """
     scored = np.flatnonzero(~np.isnan(values)).tolist()
     if not scored:

@@ -68,7 +68,10 @@ def test_few_contexts_tell_no_systems_apart_whatever_the_scores(tmp_path):
     assert not found.rivals[0].apart
     shown = re.sub(r" (?=[,:.])", "", visible(page(read_run(tmp_path))))
     assert "a 4.92 is the highest, above b by 3.88 [" in shown
-    assert "not surely better than b (≈) ; with 5 contexts and 2 systems p is at least 0.062, whatever the scores." in shown
+    assert (
+        "not surely better than b (≈) ; with 5 contexts and 2 systems p is at least 0.062, whatever the scores."
+        in shown
+    )
 
 
 def test_only_contexts_that_two_systems_share_say_how_small_p_can_be(tmp_path):
