@@ -244,8 +244,10 @@ def recognised(row: Row) -> Row:
     columns = _recognised_columns(tuple(row.values), frozenset(row.fields))
     ours: dict[str, Any] = {name: row.values[column] for name, column in columns.items()}
     taken = {name: column for name, column in columns.items() if name != column}
-    column = next((name for name in _CHATS if row.has(name)), "")
-    if "text" not in ours and column and (chat := _messages(row.values[column])):
+    column = ""
+    if "text" not in ours:
+        column = next((name for name in _CHATS if row.has(name)), "")
+    if column and (chat := _messages(row.values[column])):
         if chat[-1][0] != "assistant" or len(chat) < 2:
             problem = f"{column} holds one message"
             if len(chat) > 1:
@@ -258,13 +260,15 @@ def recognised(row: Row) -> Row:
     if taken:
         listed = ", ".join(f"{name} from {column!r}" for name, column in taken.items())
         _LOG.info("%s: reading %s; to read others: --field NAME=COLUMN", row.source, listed)
+    joined = False
     for name in ("text", "context"):
         if chat := _messages(ours.get(name)):
+            joined = True
             lines = [f"{role.capitalize()}: {content}" for role, content in chat]
             if len(chat) == 1:
                 lines = [chat[0][1]]
             ours[name] = "\n".join(lines)
-    if all(row.values.get(name) is value for name, value in ours.items()):
+    if not (taken or joined):
         return row
     others = {column: value for column, value in row.values.items() if column not in taken.values()}
     return replace(row, values=others | ours, fields={**row.fields, **taken})
