@@ -53,6 +53,8 @@ def read_option(name: str, kind: Any, text: str) -> object:
         if text in choices:
             return choices[text]
         expected = f"one of {', '.join(choices)}"
+        if kind is bool:
+            expected = "yes or no"
     elif kind not in (int, float):
         return kind(text)
     else:
