@@ -702,7 +702,7 @@ SETTINGS = [
         ('[m]\nin = "1"\nout = 2\n', "in"), ("[m]\nin = -1\nout = 2\n", "in"), ("[m]\nin = nan\nout = 2\n", "in"),
         ("[m]\nin = 1\nout = 2\nreasoning = 3\n", "prices.toml"), ("[n]\nin = 1\nout = 2\n", "'m'"), (b"\xff", "prices.toml"),
     ]),
-    Input(f"{CALIBRATE} -o c.json", "c.json", codes=(0, 1)),
+    Input(f"{CALIBRATE} -o c.json", "keeps from", codes=DONE),
     *(Input(f"calibrate scores.jsonl --labels labels.jsonl --guarantee {text}", names) for text, names in [
         ("precision>0.9", "precision"), ("precision>=90", "precision"), ("precission>=0.9", "precision"), ("fpr>=0.1", "fpr"),
         ("precision>=0.9,recall>=0.9", "precision"), ("precision", "precision"), ("''", "precision"), ("recall>=1", "recall"),

@@ -103,7 +103,8 @@ def add_answers(
     """
     if not manifests:
         raise InputError(
-            "there is no manifest, which says what was asked: it lies beside the file of questions. Name it: --questions FILE"
+            "there is no manifest, which says what was asked: it lies beside the file of questions. Name it: "
+            "--questions FILE"
         )
     added = Added()
     with tempfile.TemporaryDirectory() as folder, closing(_Replies(Path(folder) / "replies")) as replies:
