@@ -12,7 +12,17 @@ from transformers import AddedToken, BertConfig, BertForMaskedLM
 
 from synthscore.engine import Prompt, Sampling, generate, label_log_probs, token_log_probs
 from synthscore.engines import isolated, open_engine
-from synthscore.engines.isolated import ATTENTION, CUE, SHARED, IsolatedEngine, Marks, chunks, plan, states
+from synthscore.engines.isolated import (
+    ATTENTION,
+    CUE,
+    SHARED,
+    IsolatedEngine,
+    Marks,
+    chunks,
+    plan,
+    split_paragraphs,
+    states,
+)
 from synthscore.engines.loading import read_as
 from synthscore.engines.source import Source
 from synthscore.errors import EngineError, LabelError, SynthscoreWarning
@@ -37,6 +47,10 @@ def sequences(draw):
 MANY = st.lists(sequences(), min_size=1, max_size=8)
 
 
+def split(many, marks=MARKS):
+    return [split_paragraphs(sequence, marks) for sequence in many]
+
+
 def tokens_of(planned, sequence, part):
     return planned.places(planned.paragraphs_of(sequence, part))
 
@@ -58,13 +72,13 @@ def path_of(planned, sequence):
 @given(MANY)
 @settings(max_examples=60)
 def test_a_sequence_reads_back_and_its_texts_do_not_see_each_other(many):
-    planned = plan(many, MARKS)
+    planned = plan(split(many))
     assert planned.n_tokens <= sum(map(len, many))
     for index, sequence in enumerate(many):
         path, paragraph = path_of(planned, index)
         assert planned.ids[path].tolist() == sequence
         assert planned.ends[index] == path[-1]
-        parts = planned.parts[index]
+        parts = [planned.paragraphs[number].part for number in planned.paths[index]]
         for token, own in zip(path, paragraph, strict=True):
             expected = {
                 other
@@ -79,22 +93,22 @@ def test_a_sequence_reads_back_and_its_texts_do_not_see_each_other(many):
 @given(MANY, st.integers(4, 60))
 @settings(max_examples=60)
 def test_chunks_hold_every_sequence_once_and_no_more_tokens_than_asked_or_twice_a_long_one(many, max_tokens):
-    groups = chunks(many, MARKS, max_tokens)
+    groups = chunks(split(many), max_tokens)
     assert sorted(place for group in groups for place in group) == list(range(len(many)))
     for group in groups:
-        n = plan([many[place] for place in group], MARKS).n_tokens
+        n = plan(split([many[place] for place in group])).n_tokens
         assert n <= max(max_tokens, 2 * max(len(many[place]) for place in group))
 
 
 def test_each_text_is_read_once_in_each_place_and_cues_alone_are_read_for_every_pair():
     texts = [[20 + k, 21, 22, END] for k in range(5)]
     many = [[10, 11, END, 12, 1, COLON, *one, 12, 2, COLON, *other, 13, 14] for one in texts for other in texts]
-    planned = plan(many, MARKS)
+    planned = plan(split(many))
     assert planned.n_tokens == 3 + 2 * 5 * 7 + 25 * 2
-    assert [planned.parts[0][k] for k in range(4)] == [SHARED, 1, 2, CUE]
+    assert [planned.paragraphs[number].part for number in planned.paths[0]] == [SHARED, 1, 2, CUE]
     assert tokens_of(planned, 0, 1).tolist() != tokens_of(planned, 0, 2).tolist()
     assert planned.ids[tokens_of(planned, 7, 2)].tolist() == many[7][10:17]
-    assert chunks(many, MARKS, planned.n_tokens) == [sorted(range(25), key=lambda k: many[k])]
+    assert [sorted(group) for group in chunks(split(many), planned.n_tokens)] == [[*range(25)]]
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -105,8 +119,8 @@ def test_texts_that_do_not_fit_into_one_group_are_read_once_and_what_they_share_
     pairs = [(rung, target) if swapped else (target, rung) for target in targets for rung in rungs]
     shared = [10] * 11 + [END]
     many = [[*shared, 12, 1, COLON, *one, 12, 2, COLON, *other, 13, 14] for one, other in pairs]
-    groups = chunks(many, MARKS, max_tokens)
-    n_read = sum(plan([many[place] for place in group], MARKS).n_tokens for group in groups)
+    groups = chunks(split(many), max_tokens)
+    n_read = sum(plan(split([many[place] for place in group])).n_tokens for group in groups)
     read_once = 100 * 9 + 400 * 2
     read_in_each = 12 + 4 * 9
     cut = 9  # of a target whose pairs stand in two groups
@@ -118,8 +132,8 @@ def test_all_pairs_of_many_texts_are_read_in_bands():
     """60 texts of 9 tokens, each beside each: read one by one beside all others, 60 x 60 x 9 tokens."""
     texts = [[20 + k, 7, 7, 7, 7, END] for k in range(60)]
     many = [[10, END, 12, 1, COLON, *one, 12, 2, COLON, *other, 13] for one in texts for other in texts]
-    groups = chunks(many, MARKS, 400)
-    n_read = sum(plan([many[place] for place in group], MARKS).n_tokens for group in groups)
+    groups = chunks(split(many), 400)
+    n_read = sum(plan(split([many[place] for place in group])).n_tokens for group in groups)
     n_bands = 3  # of up to 200 tokens
     assert n_read < 60 * 60 + n_bands * 60 * 9 + len(groups) * (200 + 9 + 9 + 2)
 
@@ -130,12 +144,12 @@ def test_sequences_with_the_same_beginning_stay_together_where_they_fit():
         for k in range(3)
         for n in range(4)
     ]
-    assert [sorted(group) for group in chunks(many, MARKS, 80)] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+    assert [sorted(group) for group in chunks(split(many), 80)] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
 
 
 def test_a_context_longer_than_what_is_run_together_is_read_once():
     many = [[10, *[11] * 50, END, 12, 1, COLON, 20 + k, END, 12, 2, COLON, 13, END, 14] for k in range(8)]
-    assert len(chunks(many, MARKS, 30)) == 1
+    assert len(chunks(split(many), 30)) == 1
 
 
 def test_a_heading_is_a_word_a_name_and_a_colon():
@@ -146,7 +160,7 @@ def test_a_heading_is_a_word_a_name_and_a_colon():
 
 def test_an_empty_sequence_is_an_error():
     with pytest.raises(ValueError, match="empty"):
-        plan([[1], []], MARKS)
+        split([[1], []])
 
 
 @pytest.fixture(scope="module")
@@ -241,7 +255,7 @@ def test_reading_together_gives_what_each_prompt_gives_alone(folder, engine, max
 def test_a_long_paragraph_is_cut_into_equal_pieces_that_are_read_behind_one_another(n_context, n_text):
     marks = Marks(END, MARKS.names, COLON, 8)
     sequence = [10, END, *[11] * n_context, END, 12, 1, COLON, *[13] * n_text, END, 12, 2, COLON, 13, END, 14]
-    planned = plan([sequence], marks)
+    planned = plan(split([sequence], marks))
     sizes = np.diff(planned.starts)
     assert planned.positions.max() < 8 >= sizes.max()
     path, _ = path_of(planned, 0)
@@ -255,7 +269,7 @@ def test_a_long_paragraph_is_cut_into_equal_pieces_that_are_read_behind_one_anot
 def test_a_piece_sees_the_instructions_and_what_is_near_so_that_time_does_not_grow_with_the_square(monkeypatch):
     monkeypatch.setattr(isolated, "REACH", 16)
     marks = Marks(END, MARKS.names, COLON, 8)
-    planned = plan([[10, END, *[11] * 63, END, 12, 1, COLON, 13, END, 12, 2, COLON, 13, END, 14]], marks)
+    planned = plan(split([[10, END, *[11] * 63, END, 12, 1, COLON, 13, END, 12, 2, COLON, 13, END, 14]], marks))
     context = planned.starts[1 + 7]  # of its eight pieces, the last
     assert seen_by(planned, context) == {0, 1, *range(context - 16, context + 8)}
     assert len(seen_by(planned, tokens_of(planned, 0, 1)[0])) == 2 + 64 + 5
@@ -312,7 +326,7 @@ def test_weights_are_part_of_the_signature(engine, leaning):
 def test_a_text_is_read_the_same_whatever_stands_in_the_other_place(engine):
     read = []
     for prompt in PROMPTS[:2]:  # the same first text, two second ones
-        planned = plan([engine.prompts.encode(prompt)], engine._marks)
+        planned = plan(split([engine.prompts.encode(prompt)], engine._marks))
         with torch.inference_mode():
             read.append((planned, states(engine.model.base_model, [planned], torch.float32)))
     (one, first), (other, second) = read
@@ -349,8 +363,8 @@ def test_what_it_cannot_do_is_said(engine):
 
 
 def test_reading_together_that_gives_other_numbers_is_found_out(folder, monkeypatch):
-    def wrong(sequences, marks):
-        planned = plan(sequences, marks)
+    def wrong(sequences, known):
+        planned = plan(sequences, known)
         if len(sequences) > 1:
             planned.positions[:] = 0
         return planned
