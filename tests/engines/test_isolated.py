@@ -1,7 +1,9 @@
 """Models that read isolated segments: what is read together is what each prompt gives alone, and text stays text."""
 
+import copy
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from synthscore.engines.isolated import (
     CUE,
     SHARED,
     IsolatedEngine,
+    KeptStates,
     Marks,
     chunks,
     plan,
@@ -382,3 +385,135 @@ def test_what_is_no_such_model_is_not_taken_for_one(tmp_path, folder):
         read_as(Source.of(tmp_path))
     BertConfig().save_pretrained(tmp_path)
     assert read_as(Source.of(tmp_path)) != "isolated"
+
+
+# ------------------------------------------------------------------------------------------------ what is kept
+
+
+def fresh(engine):
+    return IsolatedEngine(copy.deepcopy(engine.model), engine.prompts.tokenizer, name="x")
+
+
+def alone(engine, sequences):
+    return torch.cat([engine._run([sequence])[0] for sequence in sequences])
+
+
+@given(st.lists(MANY, min_size=3, max_size=5))
+@settings(max_examples=25, deadline=None)
+def test_states_of_former_calls_give_the_numbers_of_each_prompt_alone(engine, calls):
+    kept = KeptStates(engine.model)
+    for many in [*calls, *calls]:
+        sequences = split(many)
+        found, n_read = engine._run(sequences, kept)
+        assert (found - alone(engine, sequences)).abs().max() < 2e-5
+        assert len(sequences) > 0 < n_read <= plan(sequences).n_tokens
+
+
+def test_what_is_read_a_second_time_is_not_read_a_third_time(engine):
+    engine, labels = fresh(engine), ("yes", "no")
+    cue = len(engine.prompts.encode(Prompt("Verdict:")))
+    n_read = [label_log_probs(engine, PROMPTS, labels).usage.n_computed for _ in range(3)]
+    assert n_read[0] == n_read[1] > n_read[2] == len(PROMPTS) * cue
+
+
+def test_a_new_text_beside_known_ones_costs_its_own_tokens_and_a_cue_for_each(engine):
+    engine = fresh(engine)
+    for _ in range(2):
+        label_log_probs(engine, PROMPTS[:4], LABELS)  # one first text, four second ones
+    new = [Prompt(prompt.text.replace(f"A 1:\n{TEXTS[0]}", "A 1:\nferry was hurt.")) for prompt in PROMPTS[:4]]
+    sequences = split([engine.prompts.encode(prompt) for prompt in new], engine._marks)
+    of_text, of_cue = (sum(len(one.ids) for one in sequences[0] if one.part == part) for part in (1, CUE))
+    assert engine._run(sequences, engine.kept)[1] == of_text + 4 * of_cue
+
+
+def test_what_is_kept_takes_no_more_memory_than_is_said(engine, monkeypatch):
+    sequences = split([engine.prompts.encode(prompt) for prompt in PROMPTS], engine._marks)
+    per_token = 2 * 2 * 32 * 4  # layers, key and value, hidden size, bytes
+    monkeypatch.setattr(isolated, "KEPT_BYTES", 60 * per_token)
+    monkeypatch.setattr(isolated, "KEPT_NAMES", 9)
+    kept = KeptStates(engine.model)
+    for _ in range(3):
+        for start in range(0, len(sequences), 3):
+            part = sequences[start : start + 3]
+            assert (engine._run(part, kept)[0] - alone(engine, part)).abs().max() < 2e-5
+            states_there = [state for state in kept._by_key.values() if state is not None]
+            assert sum(state.untyped_storage().nbytes() for state in states_there) == kept.n_bytes <= 60 * per_token
+            assert len(kept._by_key) <= 9
+    assert kept.n_bytes > 0
+
+
+def test_the_least_lately_met_is_given_up_first(engine, monkeypatch):
+    one, other, third = (split([[k, END, 12, 1, COLON, 11, END, 12, 2, COLON, 11, END, 14]])[0] for k in (10, 11, 12))
+    monkeypatch.setattr(isolated, "KEPT_NAMES", 2 * (len(one) - 1))
+    kept = KeptStates(engine.model)
+    for sequence in (one, one, other, other, one, third):
+        engine._run([sequence], kept)
+    assert len(kept.look_up([one])[0]) == len(one) - 1
+    assert not kept.look_up([other])[0]
+
+
+def test_calls_of_several_threads_do_not_disturb_each_other(engine, monkeypatch):
+    monkeypatch.setattr(isolated, "KEPT_BYTES", 40 * 512)  # so that much is given up on the way
+    engine = fresh(engine)
+    sets = [PROMPTS[start::4] for start in range(4)]
+    expected = [label_log_probs(fresh(engine), prompts, LABELS).log_probs for prompts in sets]
+
+    def ask(n):
+        return [
+            np.abs(label_log_probs(engine, sets[n % 4], LABELS).log_probs - expected[n % 4]).max() for _ in range(5)
+        ]
+
+    with ThreadPoolExecutor(4) as pool:
+        assert max(max(row) for row in pool.map(ask, range(8))) < 2e-5
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda model: model.get_input_embeddings().weight.mul_(1.5),
+        lambda model: model.load_state_dict({name: each * 0.5 for name, each in model.state_dict().items()}),
+        lambda model: model.to(torch.bfloat16).to(torch.float32),
+        lambda model: model.to(torch.bfloat16),
+    ],
+    ids=["a weight", "all weights", "rounded", "dtype"],
+)
+def test_states_of_a_model_that_was_changed_are_not_used(engine, change):
+    engine = fresh(engine)
+    for _ in range(3):
+        label_log_probs(engine, PROMPTS, LABELS)
+    with torch.no_grad():
+        change(engine.model)
+    found = label_log_probs(engine, PROMPTS, LABELS).log_probs
+    np.testing.assert_array_equal(found, label_log_probs(fresh(engine), PROMPTS, LABELS).log_probs)
+
+
+def test_nothing_is_kept_where_a_number_is_to_depend_on_its_prompt_alone_or_rounding_is_large(engine):
+    single = IsolatedEngine(engine.model, engine.prompts.tokenizer, name="x", backend="single")
+    rounded = fresh(engine)
+    rounded.model.to(torch.bfloat16)
+    for each in (single, rounded):
+        n_read = {label_log_probs(each, PROMPTS[:4], LABELS).usage.n_computed for _ in range(3)}
+        assert len(n_read) == 1
+        assert not each.kept.n_bytes
+
+
+def test_states_that_give_other_numbers_are_found_out_at_loading(folder, monkeypatch):
+    plainly = isolated.Carried.update
+
+    def wrong(carried, key, value, layer):
+        n_read = key.shape[2]
+        keys, values = plainly(carried, key, value, layer)
+        values[:, :, : values.shape[2] - n_read] = 0  # of what is known
+        return keys, values
+
+    monkeypatch.setattr(isolated.Carried, "update", wrong)
+    with pytest.warns(SynthscoreWarning, match="one at a time, .* because as together, log-probabilities differ by"):
+        assert IsolatedEngine.load(folder).backend == "single"
+
+
+def test_a_long_paragraph_at_the_end_is_read_to_its_beginning(engine):
+    marks = Marks(END, MARKS.names, COLON, 4)
+    sequence = [10, END, 12, 1, COLON, 11, END, 12, 2, COLON, 11, END, *[13] * 9, 14]
+    planned = plan(split([sequence], marks))
+    assert path_of(planned, 0)[0] == [*range(len(sequence))]
+    assert seen_by(planned, planned.ends[0]) == set(range(len(sequence)))
