@@ -2,8 +2,9 @@
 
     OMP_NUM_THREADS=1 python -m benchmarks.call_sizes [--contexts 2] [--texts 256] [--repeats 2]
 
-Texts of ladders, with words of their own in front, on the ladders of some contexts (5 rungs, at most 25 contexts), the
-texts of a context one behind the other, without a store of answers. For each size of a call:
+Texts of data/references/degraded, with words of their own in front, on the ladders of some contexts (5 rungs), the
+texts of a context one behind the other, without a store of answers. Contexts beyond the twelve that are there are these
+with words of their own in front. For each size of a call:
 
     tokens     read for a text: what it needs itself, and its share of the context, its rungs and what is read again
                where a call is parted; exact, whatever else the machine does
@@ -18,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from dataclasses import replace
 
 import torch
 
@@ -26,6 +28,7 @@ from synthscore.engine import Answers, EngineAround, Progress, Question
 from synthscore.engines import open_judge
 from synthscore.engines.isolated import KeptStates
 from synthscore.resources import resource
+from synthscore.types import Ladder
 
 SIZES = (1, 16, 64, 128, 256)
 
@@ -41,6 +44,14 @@ class Counting(EngineAround):
         return answers
 
 
+def numbered(ladder: Ladder, n: int) -> Ladder:
+    """The same ladder for another context; for its own, where n is 0."""
+    if not n:
+        return ladder
+    context = replace(ladder.context, id=f"{n}-{ladder.context_id}", text=f"Report {n}. {ladder.context.text}")
+    return replace(ladder, context_id=context.id, context=context)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--contexts", type=int, default=2)
@@ -49,16 +60,17 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=2)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    references = References.load(resource("data/references/generated/summeval"))
+    there = [each for each in References.load(resource("data/references/degraded")) if each.attribute == "consistency"]
+    ladders = [numbered(there[n % len(there)], n // len(there)) for n in range(options.contexts)]
+    references = References(ladders)
     engine = open_judge("nano", "none")
     judge = Counting(engine)
     scorer = Scorer(references, judge, task="summarization", attribute="consistency")
-    ladders = [ladder for ladder in references if ladder.attribute == "consistency"]
     rows = [
         {
             "id": str(k),
             "context_id": ladders[k * options.contexts // options.texts].context_id,
-            "text": f"In the end, as number {k} told it, {ladders[k % 6].rungs[k % 5].text}",
+            "text": f"In the end, as number {k} told it, {there[k % 6].rungs[k % 5].text}",
         }
         for k in range(options.texts)
     ]

@@ -55,7 +55,7 @@ MOST_TOKENS = 65_536  # of a prompt: memory grows with it
 REACH = 1024  # tokens before a piece of the context, or of a text, that it sees of the same
 HEADING = 3  # tokens: a word, a name and a colon
 KEPT_BYTES = 2**28  # of states: with nano 14,500 tokens, which is 20 contexts with their rungs
-KEPT_NAMES = 2**16  # of paragraphs that were met: 10 MB
+KEPT_KEYS = 2**16  # of paragraphs that were met, with states or without: 15 MB
 
 SAYS = {1: ("better", "yes", "b"), -1: ("worse", "no", "a")}
 """Labels that are for the second text, and for the first."""
@@ -87,8 +87,11 @@ class IsolatedEngine(LocalEngine):
         return choose_backend(self.name, backend, _BACKENDS, self._problem)
 
     @property
-    def kept(self) -> KeptStates:
-        """States of the model as it is now."""
+    def kept(self) -> KeptStates | None:
+        """States of the model as it is now. None below float32: rounding is in the second digit there, and an answer
+        would depend on what was asked long before."""
+        if self.model.dtype != torch.float32:
+            return None
         if not self._kept.are_of(self.model):
             self._kept = KeptStates(self.model)
         return self._kept
@@ -119,7 +122,7 @@ class IsolatedEngine(LocalEngine):
         return log_softmax(logits).cpu(), together.n_tokens - together.n_known
 
     def _problem(self, backend: Backend) -> str:
-        """Read three times: what is kept at the second time is used at the third."""
+        """The prompts are read three times: what is kept the second time is used the third."""
         if backend == "single":
             return ""
         texts = [np.array(self.prompts.encode(Prompt(text)), dtype=np.int32) for text in _CHECK_TEXTS]
@@ -241,7 +244,7 @@ class Carried:
         self._known = list(known.values())
         self._places = {
             one.key: slice(start - planned.n_known, start - planned.n_known + len(one.ids))
-            for one, start in zip(planned.paragraphs, planned.starts.tolist(), strict=False)
+            for one, start in zip(planned.paragraphs, planned.starts[:-1].tolist(), strict=True)
             if one.key in wanted
         }
         self._layers: dict[bytes, list[torch.Tensor]] = {key: [] for key in self._places}
@@ -269,32 +272,35 @@ class KeptStates:
     its rungs, which later calls ask about with other texts. Safe to use from several threads.
 
     A paragraph's states are kept when it is read for the second time, so that texts which come once take no memory. The
-    least lately met are given up beyond KEPT_BYTES. Below float32 none are kept: rounding is in the second digit there,
-    and answers would depend on what was asked long before.
+    least lately met are given up beyond KEPT_BYTES.
     """
 
     def __init__(self, model: Any) -> None:
         self._weights = _weights_of(model)
-        self._most_bytes = KEPT_BYTES if model.dtype == torch.float32 else 0
+        self._token_bytes = 2 * model.config.num_hidden_layers * model.config.hidden_size * model.dtype.itemsize
         self._lock = Lock()
         self._by_key: OrderedDict[bytes, torch.Tensor | None] = OrderedDict()  # None: met once
         self.n_bytes = 0
 
     def are_of(self, model: Any) -> bool:
-        """Whether the model has the weights that it had, unchanged, in the same dtype and place."""
-        pairs = zip(self._weights, _weights_of(model), strict=True)
-        return all(was.data_ptr() == now.data_ptr() and n == n_now for (was, n), (now, n_now) in pairs)
+        """Whether the model has the weights that it had, unchanged, in the same dtype and place. A change in place
+        through `.data`, which torch does not count, is not seen."""
+        was, now = ([(each.data_ptr(), n) for each, n in weights] for weights in (self._weights, _weights_of(model)))
+        return was == now
 
     def look_up(self, sequences: Sequence[Paragraphs]) -> tuple[dict[bytes, torch.Tensor], set[bytes]]:
-        """What is kept of their paragraphs, the last ones aside; and those that were met before, and are to be kept."""
-        ends = {sequence[-1].key for sequence in sequences}  # their last layer is asked for, which is no key or value
+        """What is kept of their paragraphs, the last ones aside; and those that were met before, and are to be kept: as
+        many as there can be room for."""
+        ends = {sequence[-1].key for sequence in sequences}  # asked for is their last layer, which is not kept
         known: dict[bytes, torch.Tensor] = {}
         again: set[bytes] = set()
+        room = KEPT_BYTES
+        sizes = {one.key: len(one.ids) for sequence in sequences for one in sequence if one.key not in ends}
         with self._lock:
-            for key in dict.fromkeys(one.key for sequence in sequences for one in sequence if one.key not in ends):
+            for key, n_tokens in sizes.items():
                 if (states := self._by_key.get(key)) is not None:
                     known[key] = states
-                elif key in self._by_key:
+                elif key in self._by_key and (room := room - n_tokens * self._token_bytes) >= 0:
                     again.add(key)
                 self._by_key[key] = states
                 self._by_key.move_to_end(key)
@@ -310,13 +316,14 @@ class KeptStates:
             self._give_up()
 
     def _give_up(self) -> None:
-        while self.n_bytes > self._most_bytes or len(self._by_key) > KEPT_NAMES:
+        while self.n_bytes > KEPT_BYTES or len(self._by_key) > KEPT_KEYS:
             _, states = self._by_key.popitem(last=False)
             self.n_bytes -= 0 if states is None else states.nbytes
 
 
 def _weights_of(model: Any) -> list[tuple[torch.Tensor, int]]:
-    """And how often each was changed. Who holds these knows that no other weights come to lie in their place."""
+    """Each weight, and how often torch has counted that it was changed in place. As long as they are held, no other
+    weights can come to lie at their address."""
     return [(weights.detach(), weights._version) for weights in model.parameters()]
 
 

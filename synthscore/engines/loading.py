@@ -94,7 +94,8 @@ def load(
     show_progress = hf_logging.is_progress_bar_enabled()
     hf_logging.disable_progress_bar()
     try:
-        adapter = Adapter.of(source)
+        file = source.adapter_config()
+        adapter = Adapter.read(file, source) if file else None
         base = adapter.base if adapter else source
         with opened_gguf(base) as quantised:
             config = _config(base)
@@ -195,7 +196,8 @@ def _silence_bitsandbytes() -> None:
 def _cannot(what: str, source: Source, error: Exception) -> EngineError:
     """In one sentence. what : with {!r} in the place of the model's name"""
     name = source.gguf.name if source.gguf else source.name
-    said = str(error).replace(str(source.gguf or source.place), name).replace(str(source.place), name)
+    said = f"{type(error).__name__} {error}" if isinstance(error, LookupError) else str(error)
+    said = said.replace(str(source.gguf or source.place), name).replace(str(source.place), name)
     begin = f"cannot {what.format(name)}: "
     return EngineError(begin + in_short(said or type(error).__name__, max(60, 200 - len(begin))), model=source.name)
 
@@ -233,8 +235,8 @@ def read_as(source: Source) -> str:
     if source.gguf is not None:
         return "causal"
     try:
-        if adapter := Adapter.of(source):
-            return read_as(adapter.base)
+        if file := source.adapter_config():
+            return read_as(Adapter.read(file, source).base)
         config = _config(source)
         decides = any(source.file(name) for name in _DECISION_FILES)
     except EngineError:

@@ -430,7 +430,7 @@ def test_what_is_kept_takes_no_more_memory_than_is_said(engine, monkeypatch):
     sequences = split([engine.prompts.encode(prompt) for prompt in PROMPTS], engine._marks)
     per_token = 2 * 2 * 32 * 4  # layers, key and value, hidden size, bytes
     monkeypatch.setattr(isolated, "KEPT_BYTES", 60 * per_token)
-    monkeypatch.setattr(isolated, "KEPT_NAMES", 9)
+    monkeypatch.setattr(isolated, "KEPT_KEYS", 9)
     kept = KeptStates(engine.model)
     for _ in range(3):
         for start in range(0, len(sequences), 3):
@@ -444,7 +444,7 @@ def test_what_is_kept_takes_no_more_memory_than_is_said(engine, monkeypatch):
 
 def test_the_least_lately_met_is_given_up_first(engine, monkeypatch):
     one, other, third = (split([[k, END, 12, 1, COLON, 11, END, 12, 2, COLON, 11, END, 14]])[0] for k in (10, 11, 12))
-    monkeypatch.setattr(isolated, "KEPT_NAMES", 2 * (len(one) - 1))
+    monkeypatch.setattr(isolated, "KEPT_KEYS", 2 * (len(one) - 1))
     kept = KeptStates(engine.model)
     for sequence in (one, one, other, other, one, third):
         engine._run([sequence], kept)
@@ -494,7 +494,8 @@ def test_nothing_is_kept_where_a_number_is_to_depend_on_its_prompt_alone_or_roun
     for each in (single, rounded):
         n_read = {label_log_probs(each, PROMPTS[:4], LABELS).usage.n_computed for _ in range(3)}
         assert len(n_read) == 1
-        assert not each.kept.n_bytes
+    assert rounded.kept is None
+    assert not single.kept.n_bytes
 
 
 def test_states_that_give_other_numbers_are_found_out_at_loading(folder, monkeypatch):
