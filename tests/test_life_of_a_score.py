@@ -22,9 +22,9 @@ pytestmark = pytest.mark.slow  # a profiler's hook on every call
 PACKAGE = Path(synthscore.__file__).parent
 LADDERS = str(resource("data/references/degraded"))
 
-MOST_OF_A_COMMAND = 41
-"""Files that `synthscore score` enters, from the command line to the file of scores; one counts nano's words, one
-orders what nano reads, one reads what a task.toml says, and one looks for a task that came with the ladders."""
+MOST_OF_A_COMMAND = 40
+"""Files that `synthscore score` enters, from the command line to the file of scores; one counts nano's words, one reads
+what a task.toml says, and one looks for a task that came with the ladders."""
 
 MOST_OF_A_ROW = 17
 """Files from a row to its score, in Python, where references and judge are open already and this is not the first."""

@@ -55,7 +55,7 @@ What it can: tell a summary of another article in consistency and relevance (in 
   follows from them (SNLI, CC BY-SA 4.0). Of damaged summaries and replies it learnt what v2 says. Its weights are the mean of v2's (.15)
   and of what came of that (.85); one temperature was fitted on held-out damage.
 - To the log-odds of its verdict it adds what 13 counts of the two texts beside their context say (shares of words, of word pairs and of
-  copied runs, their order, numbers that the context lacks, length: engines/isolated.py), each with a weight of the attribute
+  copied runs, their order, numbers that the context lacks, length: engines/counts.py), each with a weight of the attribute
   (config.json), half as strong as fitted, on the same groups and on known damage. An attribute of your own has none: then the encoder judges alone.
 - What counts and written texts are worth, each left out, over two seeds: training/LOG.md, Ablation. Without counts word salad passes, and SummEval
   falls by .08.

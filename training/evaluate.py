@@ -32,7 +32,8 @@ from synthscore.degrade.edits import Material
 from synthscore.degrade.reading import sentences
 from synthscore.engine import Engine, label_log_probs
 from synthscore.engines import open_engine
-from synthscore.engines.isolated import IsolatedEngine, SourceText
+from synthscore.engines.counts import SourceText
+from synthscore.engines.isolated import IsolatedEngine
 from synthscore.errors import DegradeError
 from synthscore.evaluation.agreement import agreement, difference
 from synthscore.evaluation.methods import Tools, method

@@ -16,7 +16,8 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from synthscore.engines import isolated
-from synthscore.engines.isolated import Counted, Marks, ParagraphPlan, leanings, plan
+from synthscore.engines.counts import Counted
+from synthscore.engines.isolated import Marks, ParagraphPlan, leanings, plan, split_paragraphs
 from synthscore.judging.templates import Templates, load_task, task_names
 from synthscore.types import Context, FloatArray, IntArray
 
@@ -118,7 +119,8 @@ def example(
     if max(map(len, ids)) >= max_tokens:
         return None
     gaps = [group.severities[j] - group.severities[i] for i, j, _ in triples]
-    planned = plan(ids, marks_of(tokenizer))
+    marks = marks_of(tokenizer)
+    planned = plan([split_paragraphs(each, marks) for each in ids])
     shown = [(j, i) if protocol == "choose" else (i, j) for i, j, _ in triples]  # second, first
     places = {(i, j): prompt for prompt, (i, j, _) in enumerate(triples)}
     return Example(
@@ -145,7 +147,8 @@ def alone(
     ids: Sequence[Sequence[int]] = tokenizer(texts, add_special_tokens=False)["input_ids"]
     if max(map(len, ids)) >= max_tokens:
         return None
-    planned = plan(ids, marks_of(tokenizer))
+    marks = marks_of(tokenizer)
+    planned = plan([split_paragraphs(each, marks) for each in ids])
     none = np.empty(0)
     return Example(
         ALONE,

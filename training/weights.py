@@ -1,4 +1,4 @@
-"""A judge -> the same judge, whose verdicts lean to the text that counts of words are for (engines/isolated.py).
+"""A judge -> the same judge, whose verdicts lean to the text that counts of words are for (engines/counts.py).
 
     python -m training.weights --model runs/nano/out --corpora CORPORA --out runs/nano/counted
 
@@ -22,7 +22,7 @@ import numpy as np
 from scipy.optimize import minimize
 from transformers import AutoTokenizer
 
-from synthscore.engines.isolated import COUNTS, SourceText, Vocabulary
+from synthscore.engines.counts import COUNTS, SourceText, Vocabulary
 from synthscore.judging.templates import load_task
 from synthscore.types import FloatArray
 

@@ -23,7 +23,7 @@ from safetensors import safe_open
 from ..errors import EngineError, in_short
 from .source import HUB_ID, Source
 
-_CONFIG, _WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+_WEIGHTS = "adapter_model.safetensors"
 
 _READ = {
     "r", "lora_alpha", "target_modules", "exclude_modules", "target_parameters", "modules_to_save", "rank_pattern",
@@ -54,14 +54,11 @@ class Adapter:
     settings: Mapping[str, Any]
 
     @classmethod
-    def of(cls, source: Source) -> Adapter | None:
-        """None for what is no adapter. raises : EngineError, for one that is not read; OSError"""
-        file = source.file(_CONFIG)
-        if file is None:
-            return None
+    def read(cls, file: Path, source: Source) -> Adapter:
+        """file : the source's adapter_config. raises : EngineError, for an adapter that is not read; OSError"""
         if source.gguf is not None or source.file("config.json"):
             raise EngineError(
-                f"{source.name!r} holds a model and an adapter ({_CONFIG}), and which is meant is not said: give the "
+                f"{source.name!r} holds a model and an adapter ({file.name}), and which is meant is not said: give the "
                 "adapter's files a folder of their own beside the model's",
                 model=source.name,
             )
@@ -71,7 +68,7 @@ class Adapter:
                 "pip install 'synthscore[peft]'",
                 model=source.name,
             )
-        config = _read(file, source.name)
+        config = _read_config(file, source.name)
         if source.file(_WEIGHTS) is None:
             raise EngineError(
                 f"the adapter {source.name!r} has no {_WEIGHTS}, expected its weights there; pickled ones are not read",
@@ -114,13 +111,14 @@ class Adapter:
         )
 
 
-def _read(file: Path, name: str) -> dict[str, Any]:
+def _read_config(file: Path, name: str) -> dict[str, Any]:
     """An adapter's config, if it is of a kind that is read."""
     try:
         config = json.loads(file.read_text("utf-8"))
         named = config["base_model_name_or_path"]
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise EngineError(f"{_CONFIG} of {name!r} is damaged ({error!s:.80}): download it again", model=name) from error
+        what = f"{file.name} of {name!r} is damaged ({error!s:.80})"
+        raise EngineError(f"{what}: download it again", model=name) from error
     problem = ""
     if (kind := config.get("peft_type")) != "LORA":
         problem = f"of the kind {kind!s:.30}"
@@ -158,7 +156,7 @@ def _base(config: Mapping[str, Any], folder: Path, name: str) -> Source:
             "or fetch it, if it is on the hub (hf download NAME)",
             model=name,
         )
-    if base.file(_CONFIG) is not None:
+    if base.adapter_config():
         raise EngineError(
             f"the base model {named!r:.60} of the adapter {name!r} holds an adapter: merge that", model=name
         )

@@ -11,7 +11,8 @@ What a token is read as depends on what it sees alone, and is the same in all pr
 with n others, m + n texts are read, and m x n cues, and a text as an encoder was trained to read it. A prompt without
 two texts under headings is paragraphs that see what stands before them.
 
-- together: prompts that share paragraphs are read in one forward, each paragraph once.
+- together: prompts that share paragraphs are read in one forward, each paragraph once. Paragraphs that come again in
+  later forwards, such as a context and its rungs, are not read again (KeptStates).
 - single: one prompt a forward, so that a number depends on its own prompt alone.
 
 A check at load compares them. Such a model's config.json has a part "synthscore" (marks_of).
@@ -19,11 +20,12 @@ A check at load compares them. Such a model's config.json has a part "synthscore
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from hashlib import sha256
+from itertools import groupby
+from threading import Lock
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -34,9 +36,9 @@ from transformers import AttentionInterface, AutoModelForMaskedLM
 
 from ..engine import Kind, Prompt
 from ..types import FloatArray, IntArray
+from .counts import Counted, SourceText
 from .loading import choose_backend, disagreement
-from .local import LocalEngine, Questions, TokenIds, log_softmax
-from .reading_order import CUE, SHARED, Pieces, reading_order, sizes_of
+from .local import LocalEngine, Questions, log_softmax
 from .tokens import PromptTokenizer
 
 Backend = Literal["together", "single"]
@@ -52,6 +54,11 @@ Path = tuple[int, ...]
 MOST_TOKENS = 65_536  # of a prompt: memory grows with it
 REACH = 1024  # tokens before a piece of the context, or of a text, that it sees of the same
 HEADING = 3  # tokens: a word, a name and a colon
+KEPT_BYTES = 2**28  # of states: with nano 14,500 tokens, which is 20 contexts with their rungs
+KEPT_KEYS = 2**16  # of paragraphs that were met, with states or without: 15 MB
+
+SAYS = {1: ("better", "yes", "b"), -1: ("worse", "no", "a")}
+"""Labels that are for the second text, and for the first."""
 
 _CONTEXT = "Article:\nA storm closed the harbour on Monday, and forty boats stayed in port. Nobody was hurt.\n\n"
 _CHECK_TEXTS = [
@@ -76,35 +83,53 @@ class IsolatedEngine(LocalEngine):
         self._marks = marks_of(self.model.config, tokenizer)
         self.counted = Counted(self.model.config.synthscore.get("counts", []), tokenizer)
         self._says = says_of(tokenizer)
+        self._kept = KeptStates(self.model)
         return choose_backend(self.name, backend, _BACKENDS, self._problem)
+
+    @property
+    def kept(self) -> KeptStates | None:
+        """States of the model as it is now. None below float32: rounding is in the second digit there, and an answer
+        would depend on what was asked long before."""
+        if self.model.dtype != torch.float32:
+            return None
+        if not self._kept.are_of(self.model):
+            self._kept = KeptStates(self.model)
+        return self._kept
 
     def _next_log_probs(self, asked: Questions) -> Iterator[tuple[Sequence[int], torch.Tensor, int]]:
         """A label of several tokens is read with its beginning as the end of the prompt's last paragraph."""
-        for group in self._groups(asked.sequences):
-            yield group, *self._run([asked.sequences[index] for index in group])
-
-    def _groups(self, sequences: Sequence[TokenIds]) -> list[list[int]]:
+        sequences = [split_paragraphs(sequence, self._marks) for sequence in asked.sequences]
         if self.backend == "single":
-            return [[place] for place in range(len(sequences))]
-        return chunks(sequences, self._marks, self.max_tokens)
+            for index, sequence in enumerate(sequences):
+                yield [index], *self._run([sequence])
+            return
+        for group in chunks(sequences, self.max_tokens):
+            yield group, *self._run([sequences[index] for index in group], self.kept)
 
-    def _run(self, sequences: Sequence[TokenIds]) -> tuple[torch.Tensor, int]:
+    def _run(self, sequences: Sequence[Paragraphs], kept: KeptStates | None = None) -> tuple[torch.Tensor, int]:
         """Log-probabilities of the token after each sequence, float32, shape (n_sequences, vocabulary), and the number
-        of tokens run over."""
-        together = plan(sequences, self._marks)
+        of tokens run over. kept : states to go on from, and to add to"""
+        known, again = kept.look_up(sequences) if kept else ({}, set())
+        together = plan(sequences, known)
+        carried = Carried(together, known, again)
         leaning = torch.from_numpy(leanings(together, self.counted))
         with torch.inference_mode():
-            read = states(self.model.base_model, [together], self.model.dtype)
-            logits = self.model.cls(read[torch.from_numpy(together.ends)])
+            read = states(self.model.base_model, [together], self.model.dtype, carried)
+            logits = self.model.cls(read[torch.from_numpy(together.ends - together.n_known)])
             lean(logits, leaning, self._says)
-        return log_softmax(logits).cpu(), together.n_tokens
+        if kept:
+            kept.keep(carried.left)
+        return log_softmax(logits).cpu(), together.n_tokens - together.n_known
 
     def _problem(self, backend: Backend) -> str:
+        """The prompts are read three times: what is kept the second time is used the third."""
         if backend == "single":
             return ""
-        sequences = [np.array(self.prompts.encode(Prompt(text)), dtype=np.int32) for text in _CHECK_TEXTS]
+        texts = [np.array(self.prompts.encode(Prompt(text)), dtype=np.int32) for text in _CHECK_TEXTS]
+        sequences = [split_paragraphs(text, self._marks) for text in texts]
         alone = torch.cat([self._run([sequence])[0] for sequence in sequences])
-        return disagreement(self._run(sequences)[0], alone, self.model.dtype)
+        found = torch.cat([self._run(sequences, self.kept)[0] for _ in range(3)])
+        return disagreement(found, alone.repeat(3, 1), self.model.dtype)
 
 
 # -------------------------------------------------------------------------------------------- how a BERT reads a plan
@@ -144,14 +169,27 @@ def leanings(planned: ParagraphPlan, counted: Counted) -> FloatArray:
     return leaning
 
 
+def says_of(tokenizer: Any) -> dict[int, list[int]]:
+    """The labels that are for the second text (1) and for the first (-1), as tokens."""
+    return {sign: tokenizer.convert_tokens_to_ids(list(labels)) for sign, labels in SAYS.items()}
+
+
+def lean(logits: torch.Tensor, leaning: torch.Tensor, says: Mapping[int, list[int]]) -> None:
+    """Add leanings, shape (n_sequences,), to logits, in place: half to the labels for the second text, and half off
+    those for the first."""
+    for sign, tokens in says.items():
+        logits[:, tokens] += sign / 2 * leaning[:, None].to(logits)
+
+
 def blocks_of(plans: Sequence[ParagraphPlan], dtype: torch.dtype, device: Any = "cpu") -> list[Block]:
-    """Of plans that stand side by side in one sequence."""
+    """Of plans that stand side by side in one sequence; queries are numbered without the tokens that are known."""
     blocks, offset = [], 0
     for planned in plans:
+        first = offset - planned.n_known
         for start, stop, keys, seen in planned.blocks(N_QUERIES):
             bias = torch.zeros(seen.shape, dtype=dtype).masked_fill_(torch.from_numpy(~seen), -1e9)
             places = torch.from_numpy(keys + offset).to(device)
-            blocks.append((offset + start, offset + stop, places, bias.to(device)))
+            blocks.append((first + start, first + stop, places, bias.to(device)))
         offset += planned.n_tokens
     return blocks
 
@@ -172,27 +210,128 @@ def attention(
 AttentionInterface.register(ATTENTION, attention)
 
 
-def states(model: Any, plans: Sequence[ParagraphPlan], dtype: torch.dtype) -> torch.Tensor:
-    """Last hidden states of plans side by side, in one forward, shape (n_tokens of all, hidden_size).
+def states(
+    model: Any, plans: Sequence[ParagraphPlan], dtype: torch.dtype, carried: Carried | None = None
+) -> torch.Tensor:
+    """Last hidden states of plans side by side, in one forward, shape (n_tokens that are read, hidden_size).
 
     model : a BertModel with the attention of this module. dtype : that it computes attention in
+    carried : of one plan, where some of its tokens are known
     """
 
     def joined(name: str) -> torch.Tensor:
-        rows = np.concatenate([getattr(planned, name) for planned in plans])
+        rows = np.concatenate([getattr(planned, name)[planned.n_known :] for planned in plans])
         return torch.from_numpy(rows)[None].to(model.device)
 
     read = model(
         input_ids=joined("ids"),
         position_ids=joined("positions"),
         token_type_ids=joined("kinds"),
+        past_key_values=carried,
         blocks=blocks_of(plans, dtype, model.device),
     )
     hidden: torch.Tensor = read.last_hidden_state[0]
     return hidden
 
 
+class Carried:
+    """The keys and values that a forward begins with, and those that it leaves; for the forward, a cache.
+
+    left : of each paragraph in `wanted`, shape (n_layers, 2, n_heads, n_tokens, size), once the forward is over
+    """
+
+    def __init__(self, planned: ParagraphPlan, known: Mapping[bytes, torch.Tensor], wanted: Collection[bytes]) -> None:
+        self._known = list(known.values())
+        self._places = {
+            one.key: slice(start - planned.n_known, start - planned.n_known + len(one.ids))
+            for one, start in zip(planned.paragraphs, planned.starts[:-1].tolist(), strict=True)
+            if one.key in wanted
+        }
+        self._layers: dict[bytes, list[torch.Tensor]] = {key: [] for key in self._places}
+
+    @property
+    def left(self) -> dict[bytes, torch.Tensor]:
+        return {key: torch.stack(layers) for key, layers in self._layers.items()}
+
+    def get_seq_length(self) -> int:
+        return 0  # as each token's position is given
+
+    def update(self, key: torch.Tensor, value: torch.Tensor, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of the tokens that are read -> of all that are seen, those that are known first. Shapes (1, n_heads,
+        n_tokens, size)."""
+        both = torch.cat([key, value])
+        for name, places in self._places.items():
+            self._layers[name].append(both[:, :, places].clone())
+        if self._known:
+            both = torch.cat([*(states[layer] for states in self._known), both], dim=2)
+        return both[:1], both[1:]
+
+
+class KeptStates:
+    """The states (keys and values) of paragraphs that were met before, under what they were read from: a context and
+    its rungs, which later calls ask about with other texts. Safe to use from several threads.
+
+    A paragraph's states are kept when it is read for the second time, so that texts which come once take no memory. The
+    least lately met are given up beyond KEPT_BYTES.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._weights = _weights_of(model)
+        self._token_bytes = 2 * model.config.num_hidden_layers * model.config.hidden_size * model.dtype.itemsize
+        self._lock = Lock()
+        self._by_key: OrderedDict[bytes, torch.Tensor | None] = OrderedDict()  # None: met once
+        self.n_bytes = 0
+
+    def are_of(self, model: Any) -> bool:
+        """Whether the model has the weights that it had, unchanged, in the same dtype and place. A change in place
+        through `.data`, which torch does not count, is not seen."""
+        was, now = ([(each.data_ptr(), n) for each, n in weights] for weights in (self._weights, _weights_of(model)))
+        return was == now
+
+    def look_up(self, sequences: Sequence[Paragraphs]) -> tuple[dict[bytes, torch.Tensor], set[bytes]]:
+        """What is kept of their paragraphs, the last ones aside; and those that were met before, and are to be kept: as
+        many as there can be room for."""
+        ends = {sequence[-1].key for sequence in sequences}  # asked for is their last layer, which is not kept
+        known: dict[bytes, torch.Tensor] = {}
+        again: set[bytes] = set()
+        room = KEPT_BYTES
+        sizes = {one.key: len(one.ids) for sequence in sequences for one in sequence if one.key not in ends}
+        with self._lock:
+            for key, n_tokens in sizes.items():
+                if (states := self._by_key.get(key)) is not None:
+                    known[key] = states
+                elif key in self._by_key and (room := room - n_tokens * self._token_bytes) >= 0:
+                    again.add(key)
+                self._by_key[key] = states
+                self._by_key.move_to_end(key)
+            self._give_up()
+        return known, again
+
+    def keep(self, states: Mapping[bytes, torch.Tensor]) -> None:
+        with self._lock:
+            for key, new in states.items():
+                old = self._by_key.pop(key, None)
+                self.n_bytes += new.nbytes - (0 if old is None else old.nbytes)
+                self._by_key[key] = new
+            self._give_up()
+
+    def _give_up(self) -> None:
+        while self.n_bytes > KEPT_BYTES or len(self._by_key) > KEPT_KEYS:
+            _, states = self._by_key.popitem(last=False)
+            self.n_bytes -= 0 if states is None else states.nbytes
+
+
+def _weights_of(model: Any) -> list[tuple[torch.Tensor, int]]:
+    """Each weight, and how often torch has counted that it was changed in place. As long as they are held, no other
+    weights can come to lie at their address."""
+    return [(weights.detach(), weights._version) for weights in model.parameters()]
+
+
 # -------------------------------------------------------------------------------------------- what is read once
+
+
+SHARED, CUE = 0, -1
+"""Parts of a sequence beside text 1 and text 2: what both texts see, and what is read behind them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,24 +357,74 @@ class Marks:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ParagraphPlan:
-    """Paragraphs, each once, a paragraph behind those that it sees; their tokens are side by side.
+class Paragraph:
+    """Of a sequence; or a piece of a long one.
 
+    part : what it is part of: SHARED, text 1 or 2, or CUE
+    ids : int64, shape (n_tokens,)
+    sees : keys of the paragraphs before it that it sees
+    key : of all that it is read from: two paragraphs that have the same are read as the same
+    """
+
+    part: int
+    ids: IntArray
+    sees: tuple[bytes, ...]
+    key: bytes
+
+
+Paragraphs = Sequence[Paragraph]
+
+
+def split_paragraphs(sequence: npt.ArrayLike, marks: Marks) -> list[Paragraph]:
+    """raises : ValueError for an empty sequence"""
+    ids = np.asarray(sequence, dtype=np.int64)
+    if not len(ids):
+        raise ValueError("a sequence is empty, expected one token or more")
+    whole = [part for part in np.split(ids, np.flatnonzero(ids == marks.end) + 1) if len(part)]
+    found: list[Paragraph] = []
+    by_part: dict[int, list[Paragraph]] = defaultdict(list)
+    part = SHARED
+    for n, paragraph in enumerate(whole, 1):
+        part = marks.text(paragraph) or part
+        if n == len(whole) and by_part[2] and not marks.text(paragraph):
+            part = CUE
+        for piece in np.array_split(paragraph, -(-len(paragraph) // marks.longest)):
+            shared = by_part[SHARED][:1] if part == SHARED else by_part[SHARED]
+            seen = found if part == CUE else [*shared, *_near(by_part[part])]
+            sees = tuple(dict.fromkeys(one.key for one in seen))
+            key = sha256(b"".join([*sees, part.to_bytes(1, signed=True), piece.tobytes()])).digest()
+            found.append(Paragraph(part, piece, sees, key))
+            by_part[part].append(found[-1])
+    return found
+
+
+def _near(before: Paragraphs) -> Paragraphs:
+    """The last of these, of REACH tokens at most: else time would grow with the square of a length."""
+    sizes = np.cumsum([len(one.ids) for one in reversed(before)])
+    return before[len(before) - int(np.searchsorted(sizes, REACH, side="right")) :]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ParagraphPlan:
+    """Paragraphs, each once; their tokens are side by side, of those that are known first.
+
+    paragraphs : those that are known; then those to be read, cues last: then those of many prompts are side by side
     ids, positions, kinds : int64, shape (n_tokens,): token ids; places inside their paragraphs; 1 in second texts,
         else 0
     starts : int64, shape (n_paragraphs + 1,): each paragraph's first token, and n_tokens
     sees : of each paragraph: the paragraphs that it sees, itself included
     paths : of each sequence, in the order given: its paragraphs
-    parts : likewise: what each of them is: SHARED, text 1 or 2, or CUE
+    n_known : tokens that need not be read
     """
 
+    paragraphs: tuple[Paragraph, ...]
     ids: IntArray
     positions: IntArray
     kinds: IntArray
     starts: IntArray
     sees: tuple[Path, ...]
     paths: tuple[Path, ...]
-    parts: tuple[Path, ...]
+    n_known: int
 
     @property
     def n_tokens(self) -> int:
@@ -248,8 +437,7 @@ class ParagraphPlan:
 
     def paragraphs_of(self, sequence: int, part: int) -> Path:
         """The paragraphs of one part of a sequence."""
-        numbered = zip(self.paths[sequence], self.parts[sequence], strict=True)
-        return tuple(paragraph for paragraph, part_of_it in numbered if part_of_it == part)
+        return tuple(number for number in self.paths[sequence] if self.paragraphs[number].part == part)
 
     def places(self, paragraphs: Sequence[int]) -> IntArray:
         """Indices of the tokens of paragraphs."""
@@ -259,7 +447,7 @@ class ParagraphPlan:
     def blocks(self, n_queries: int) -> Iterator[tuple[int, int, IntArray, npt.NDArray[np.bool_]]]:
         """Runs of whole paragraphs, of up to n_queries tokens where they are no longer themselves: first token, last
         token + 1, the tokens that any of them sees, and which of these each sees, shape (n_queries, n_keys)."""
-        first, sizes = 0, np.diff(self.starts)
+        first, sizes = int(np.searchsorted(self.starts, self.n_known)), np.diff(self.starts)
         while first < len(self.sees):
             last = first + 1
             while last < len(self.sees) and self.starts[last + 1] - self.starts[first] <= n_queries:
@@ -275,65 +463,31 @@ class ParagraphPlan:
             first = last
 
 
-def plan(sequences: Sequence[npt.ArrayLike], marks: Marks) -> ParagraphPlan:
-    """What to read so that all sequences are. raises : ValueError for an empty sequence"""
-    cut = [_cut(sequence, marks) for sequence in sequences]
-    places: dict[tuple[Path, int, bytes], int] = {}
-    texts: list[IntArray] = []
-    sees: list[Path] = []
-    kinds: list[int] = []
-    paths: list[Path] = [()] * len(cut)
-    cues: list[int] = []
-
-    def placed(paragraph: IntArray, part: int, seen: Path) -> int:
-        """The paragraph's number; a new one, where nothing equal that sees the same has one."""
-        key = (seen, part, paragraph.tobytes())
-        if key not in places:
-            places[key] = len(texts)
-            texts.append(paragraph)
-            sees.append((*seen, places[key]))
-            kinds.append(int(part == 2))
-        return places[key]
-
-    for index in range(len(cut)):
-        path: list[int] = []
-        by_part: dict[int, list[int]] = defaultdict(list)
-        for part, paragraph in cut[index]:
-            if part == CUE:
-                cues.append(index)  # behind all texts: then those of many prompts are side by side
-                break
-            shared = by_part[SHARED][:1] if part == SHARED else by_part[SHARED]
-            seen = dict.fromkeys([*shared, *_near(by_part[part], texts)])
-            path.append(placed(paragraph, part, tuple(seen)))
-            by_part[part].append(path[-1])
-        paths[index] = tuple(path)
-    for index in cues:
-        paths[index] += (placed(cut[index][-1][1], CUE, paths[index]),)
-    sizes = np.array([len(text) for text in texts], dtype=np.int64)
+def plan(sequences: Sequence[Paragraphs], known: Collection[bytes] = ()) -> ParagraphPlan:
+    """What to read so that all sequences are. known : keys of paragraphs that need not be read, in the order of the
+    plan"""
+    every = {one.key: one for sequence in sequences for one in sequence}
+    order = [*known, *sorted((key for key in every if key not in known), key=lambda key: every[key].part == CUE)]
+    paragraphs = tuple(every[key] for key in order)
+    number = {key: n for n, key in enumerate(order)}
+    sizes = np.array([len(one.ids) for one in paragraphs], dtype=np.int64)
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    numbers = np.repeat(np.arange(len(texts)), sizes)
-    ids = np.concatenate([np.arange(0), *texts])
-    positions = np.arange(len(ids)) - starts[numbers]
-    parts_of_each = tuple(tuple(part for part, _ in pieces) for pieces in cut)
-    is_second = np.array(kinds, dtype=np.int64)[numbers]
+    numbers = np.repeat(np.arange(len(sizes)), sizes)
+    ids = np.concatenate([one.ids for one in paragraphs])
+    is_second = np.array([one.part == 2 for one in paragraphs], dtype=np.int64)
     return ParagraphPlan(
+        paragraphs=paragraphs,
         ids=ids,
-        positions=positions,
-        kinds=is_second,
+        positions=np.arange(len(ids)) - starts[numbers],
+        kinds=is_second[numbers],
         starts=starts,
-        sees=tuple(sees),
-        paths=tuple(paths),
-        parts=parts_of_each,
+        sees=tuple((*(number[key] for key in one.sees), number[one.key]) for one in paragraphs),
+        paths=tuple(tuple(number[one.key] for one in sequence) for sequence in sequences),
+        n_known=int(starts[len(known)]),
     )
 
 
-def _near(path: Sequence[int], texts: Sequence[IntArray]) -> Path:
-    """The last paragraphs of a path, of REACH tokens at most: else time would grow with the square of a length."""
-    sizes = np.cumsum([len(texts[p]) for p in reversed(path)])
-    return tuple(path[len(path) - int(np.searchsorted(sizes, REACH, side="right")) :])
-
-
-def chunks(sequences: Sequence[npt.ArrayLike], marks: Marks, max_tokens: int) -> list[list[int]]:
+def chunks(sequences: Sequence[Paragraphs], max_tokens: int) -> list[list[int]]:
     """Group the sequences so that each group's plan has at most max_tokens tokens, and those that share stay together.
 
     Sequences with the same shared paragraphs begin a group of their own where they do not all fit into what is left of
@@ -341,191 +495,54 @@ def chunks(sequences: Sequence[npt.ArrayLike], marks: Marks, max_tokens: int) ->
     again: what it shares is long, and is read once.
     returns : lists of indices into sequences; every index occurs once
     """
-    cut = [_cut(sequence, marks) for sequence in sequences]
     groups: list[list[int]] = []
+    held: set[bytes] = set()
     n_tokens, most = 0, 0
-    for alike in reading_order(cut, max_tokens // 2):
-        sizes = [sizes_of(cut[index]) for index in alike]
-        n_alike = sum({key: n for its_sizes in sizes for key, n in its_sizes.items()}.values())
-        held: set[tuple[int, bytes]] = set()  # texts that see something else are read anew
-        if n_tokens + n_alike > most:
+    for alike in reading_order(sequences, max_tokens // 2):
+        if n_tokens + _n_tokens(one for index in alike for one in sequences[index]) > most:
             most = 0
-        for index, its_sizes in zip(alike, sizes, strict=True):
-            n_new = sum(n for key, n in its_sizes.items() if key not in held)
+        for index in alike:
+            n_new = _n_tokens(one for one in sequences[index] if one.key not in held)
             if n_tokens + n_new > most:
                 groups.append([])
-                held, n_tokens, n_new = set(), 0, sum(its_sizes.values())
+                held.clear()
+                n_tokens, n_new = 0, _n_tokens(sequences[index])
                 most = max(max_tokens, 2 * n_new)
             groups[-1].append(index)
             n_tokens += n_new
-            held |= its_sizes.keys()
+            held.update(one.key for one in sequences[index])
     return groups
 
 
-def _cut(sequence: npt.ArrayLike, marks: Marks) -> Pieces:
-    ids = np.asarray(sequence, dtype=np.int64)
-    if not len(ids):
-        raise ValueError("a sequence is empty, expected one token or more")
-    paragraphs = [part for part in np.split(ids, np.flatnonzero(ids == marks.end) + 1) if len(part)]
-    pieces: Pieces = []
-    part = SHARED
-    for n, paragraph in enumerate(paragraphs, 1):
-        part = marks.text(paragraph) or part
-        if n == len(paragraphs) and any(each == 2 for each, _ in pieces) and not marks.text(paragraph):
-            part = CUE
-        pieces += [(part, piece) for piece in np.array_split(paragraph, -(-len(paragraph) // marks.longest))]
-    return pieces
+def _n_tokens(paragraphs: Iterable[Paragraph]) -> int:
+    """Each counted once."""
+    return sum({one.key: len(one.ids) for one in paragraphs}.values())
 
 
-# -------------------------------------------------------------------------------------------- what words count for
+def reading_order(sequences: Sequence[Paragraphs], n_band: int) -> list[list[int]]:
+    """Indices of sequences, those with the same shared paragraphs in one list, in an order that may be cut anywhere and
+    has few texts on both sides of a cut.
 
-
-# What a reader who has a text and its source side by side would count: words, their pairs and the runs that the text
-# has in common with the source; no model, and no attribute. What counts are worth for an attribute, weights say
-# (Counted), which a model's config.json has.
-
-FUNCTION_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        a about after again all also an and any are as at be been before being both but by can could did do does for
-        from had has have he her here him his how i if in into is it its just may me more most my no nor not now of
-        off on once only or other our out over own s same she should so some such t than that the their them then
-        there these they this those through to too under until up us very was we were what when where which while
-        who whom why will with would you your
-        """,
-    )
-)
-NONE, FUNCTION, CONTENT, NUMBER = range(4)
-NEAR_THE_END = 40  # words of the source that count as its end
-MOST_PLACES = 50  # of a word pair in the source that are looked at: so time grows with the text alone
-COUNTS = (
-    "pairs held", "content held", "copied span", "longest run", "density of runs", "unsupported numbers",
-    "order of runs", "repeated pairs", "length", "closed", "pairs of the end", "place of runs",
-    "pairs apart",
-)  # fmt: skip
-
-SAYS = {1: ("better", "yes", "b"), -1: ("worse", "no", "a")}
-"""Labels that are for the second text, and for the first."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Vocabulary:
-    """kinds : uint8, shape (n_tokens,): NONE for what is no word, else its kind. closing : ids that close a text"""
-
-    kinds: npt.NDArray[np.uint8]
-    closing: frozenset[int]
-
-    @classmethod
-    def of(cls, tokenizer: Any) -> Vocabulary:
-        kinds = np.full(len(tokenizer), NONE, dtype=np.uint8)
-        for token, index in tokenizer.get_vocab().items():
-            word = token.removeprefix("##")
-            if word.isalnum():
-                kinds[index] = NUMBER if word[0].isdigit() else FUNCTION if token in FUNCTION_WORDS else CONTENT
-        return cls(kinds, frozenset(tokenizer.convert_tokens_to_ids([".", "!", "?", '"', "'"])))
-
-    def words(self, ids: IntArray) -> list[int]:
-        found: list[int] = ids[self.kinds[ids] != NONE].tolist()
-        return found
-
-
-class SourceText:
-    """What texts are held against, from its token ids."""
-
-    def __init__(self, ids: IntArray, vocabulary: Vocabulary) -> None:
-        self.vocabulary, self.words = vocabulary, vocabulary.words(ids)
-        self.known = frozenset(self.words)
-        self.places: dict[tuple[int, int], list[int]] = defaultdict(list)
-        for place, pair in enumerate(pairwise(self.words)):
-            if len(self.places[pair]) < MOST_PLACES:
-                self.places[pair].append(place)
-        self.ending = frozenset(pairwise(self.words[-NEAR_THE_END:]))
-
-    def counts(self, text: IntArray) -> FloatArray:
-        """Of a text's token ids, in the order of COUNTS, float64. Shares are of its words, of its word pairs, or of its
-        words that are no function words; places and lengths are in words."""
-        words = self.vocabulary.words(text)
-        pairs = list(pairwise(words))
-        kinds = self.vocabulary.kinds
-        content = [word for word in words if kinds[word] != FUNCTION]
-        strange = [word for word in content if word not in self.known]
-        runs = self.runs(words)
-        sizes = np.array([size for size, _ in runs] or [0])
-        places = [place for _, place in runs]
-        forward = [later > sooner for sooner, later in pairwise(places)]
-        apart = [pair for pair in pairs if pair not in self.places and self.known.issuperset(pair)]
-        n, n_pairs = max(1, len(words)), max(1, len(pairs))
-        counts: dict[str, float] = {
-            "pairs held": sum(pair in self.places for pair in pairs) / n_pairs,
-            "content held": 1 - len(strange) / max(1, len(content)),
-            "copied span": sizes.max() / n,
-            "longest run": np.log1p(sizes.max()),
-            "density of runs": np.log1p((sizes**2).sum() / n),
-            "unsupported numbers": sum(kinds[word] == NUMBER for word in strange) / n,
-            "order of runs": float(np.mean(forward)) if forward else 0.0,
-            "repeated pairs": (len(pairs) - len(set(pairs))) / n_pairs,
-            "length": np.log(n),
-            "closed": len(text) > 0 and int(text[-1]) in self.vocabulary.closing,
-            "pairs of the end": sum(pair in self.ending for pair in pairs) / n_pairs,
-            "place of runs": float(np.mean(places)) / len(self.words) if places else 0.0,
-            "pairs apart": len(apart) / n_pairs,
-        }
-        return np.array([counts[name] for name in COUNTS], dtype=np.float64)
-
-    def runs(self, words: Sequence[int]) -> list[tuple[int, int]]:
-        """(length, place in the source) of the maximal runs of two or more words that the source holds, left to right:
-        at each word the longest one; where the source holds it twice, the first."""
-        found, at = [], 0
-        while at < len(words) - 1:
-            size, start = 1, 0
-            for place in self.places.get((words[at], words[at + 1]), ()):
-                n, most = 2, min(len(words) - at, len(self.words) - place)
-                while n < most and words[at + n] == self.words[place + n]:
-                    n += 1
-                if n > size:
-                    size, start = n, place
-            found += [(size, start)] * (size > 1)
-            at += size
-        return found
-
-
-class Counted:
-    """How far counts alone lean to one of two texts, by the attribute that is asked about.
-
-    A question's attribute is told by how its last shared paragraph begins; a question that begins otherwise has no
-    weights, and counts say nothing. It asks for the worse text where it holds the attribute's words for that.
+    Of a sequence's two texts, one is in more sequences: a rung, where few rungs are compared with many targets. Such
+    texts are taken in bands of about n_band tokens. In a band, sequences with the same other text are neighbours: so
+    the band alone is read again behind a cut, and the other texts once a band, however many they are.
     """
+    numbers: dict[tuple[bytes, ...], int] = {}
 
-    def __init__(self, attributes: Sequence[dict[str, Any]], tokenizer: Any) -> None:
-        """attributes : {"begins": .., "worse": .., "weights": of COUNTS} of each"""
+    def number(sequence: Paragraphs, part: int) -> int:
+        """The same of all sequences that have the same there."""
+        return numbers.setdefault(tuple(one.key for one in sequence if one.part == part), len(numbers))
 
-        def ids(text: str) -> str:
-            return _spaced(tokenizer(text, add_special_tokens=False)["input_ids"])
-
-        self.vocabulary = Vocabulary.of(tokenizer)
-        self._attributes = [(ids(one["begins"]), ids(one["worse"]), np.array(one["weights"])) for one in attributes]
-
-    def weights(self, question: IntArray) -> FloatArray | None:
-        """Of the attribute that a paragraph asks about, for the better text or (turned round) the worse."""
-        asked = _spaced(question.tolist())
-        for begins, worse, weights in self._attributes:
-            if asked.startswith(begins):
-                return -weights if worse in asked else weights
-        return None
-
-
-def says_of(tokenizer: Any) -> dict[int, list[int]]:
-    """The labels that are for the second text (1) and for the first (-1), as tokens."""
-    return {sign: tokenizer.convert_tokens_to_ids(list(labels)) for sign, labels in SAYS.items()}
-
-
-def lean(logits: torch.Tensor, leaning: torch.Tensor, says: Mapping[int, list[int]]) -> None:
-    """Add leanings, shape (n_sequences,), to logits, in place: half to the labels for the second text, and half off
-    those for the first."""
-    for sign, tokens in says.items():
-        logits[:, tokens] += sign / 2 * leaning[:, None].to(logits)
-
-
-def _spaced(ids: Sequence[int]) -> str:
-    return f" {' '.join(map(str, ids))} "
+    parts = [[number(sequence, part) for part in (SHARED, 1, 2)] for sequence in sequences]
+    uses = Counter(text for _, *texts in parts for text in texts)
+    n_before: Counter[tuple[int, int]] = Counter()  # tokens of the texts that were given a band
+    bands: dict[int, int] = {}
+    places = []
+    for sequence, (shared, first, second) in zip(sequences, parts, strict=True):
+        part, common, other = (1, first, second) if uses[first] > uses[second] else (2, second, first)
+        if common not in bands:
+            bands[common] = n_before[shared, part] // n_band
+            n_before[shared, part] += sum(len(one.ids) for one in sequence if one.part == part)
+        places.append((shared, part, bands[common], other, common))
+    order = sorted(range(len(sequences)), key=places.__getitem__)
+    return [list(alike) for _, alike in groupby(order, key=lambda index: places[index][0])]

@@ -94,7 +94,8 @@ def load(
     show_progress = hf_logging.is_progress_bar_enabled()
     hf_logging.disable_progress_bar()
     try:
-        adapter = Adapter.of(source)
+        file = source.adapter_config()
+        adapter = Adapter.read(file, source) if file else None
         base = adapter.base if adapter else source
         with opened_gguf(base) as quantised:
             config = _config(base)
@@ -247,8 +248,8 @@ def read_as(source: Source) -> str:
     if source.gguf is not None:
         return "causal"
     try:
-        if adapter := Adapter.of(source):
-            return read_as(adapter.base)
+        if file := source.adapter_config():
+            return read_as(Adapter.read(file, source).base)
         config = _config(source)
         decides = any(source.file(name) for name in _DECISION_FILES)
     except EngineError:

@@ -91,6 +91,10 @@ class Source:
         place = cached_file(self.place, name, revision=self.revision, _raise_exceptions_for_missing_entries=False)
         return None if place is None else Path(place)
 
+    def adapter_config(self) -> Path | None:
+        """What makes it an adapter (adapters.py), if it is one. raises : OSError"""
+        return self.file("adapter_config.json")
+
     def hash(self) -> str:
         """12 hex digits: of the commit of a model of the hub, or of the content of a folder or a file (revision_of).
 
@@ -98,7 +102,7 @@ class Source:
         """
         if isinstance(self.place, Path):
             return revision_of(self.gguf or self.place)
-        file = self.file("config.json") or self.file("adapter_config.json")
+        file = self.file("config.json") or self.adapter_config()
         if file is None:
             raise OSError(f"{self.name} has no config.json")
         return file.parent.name[:12]  # the hub's client keeps files in a folder that is named for the commit
@@ -147,7 +151,7 @@ def _in_folder(folder: Path, revision: str | None) -> Source:
 
 def _refuse_weights_elsewhere(folder: Path) -> None:
     """raises : EngineError, where a config or an index names weights that do not lie in the folder itself, which
-    `revision_of` would not see."""
+    `revision_of` would not see; and where files are missing, of which transformers says less."""
     for path in (folder / "config.json", *sorted(folder.glob("*.index.json"))):
         for name in _named_weights(path):
             if name in (".", "..") or re.search(r"[\\/:]", name):
@@ -156,6 +160,14 @@ def _refuse_weights_elsewhere(folder: Path) -> None:
                     "folder itself; put them there, or download the model again",
                     model=folder.name,
                 )
+    index = folder / "model.safetensors.index.json"
+    absent = [name for name in _named_weights(index) if not (folder / name).is_file()]
+    if absent and not (folder / "model.safetensors").is_file():
+        raise EngineError(
+            f"cannot load {folder.name!r}: {len(absent)} of the files of weights that {index.name} names are not "
+            f"there, such as {absent[0]!r:.40}; download the model again",
+            model=folder.name,
+        )
 
 
 def _named_weights(path: Path) -> list[str]:

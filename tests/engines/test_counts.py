@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synthscore.engines.isolated import CONTENT, COUNTS, FUNCTION, NONE, NUMBER, Counted, SourceText, Vocabulary
+from synthscore.engines.counts import CONTENT, COUNTS, FUNCTION, NONE, NUMBER, Counted, SourceText, Vocabulary
 from tests.models import word_piece
 
 VOCABULARY = Vocabulary(np.array([NONE, FUNCTION, NUMBER, NUMBER, *[CONTENT] * 26], dtype=np.uint8), frozenset({0}))

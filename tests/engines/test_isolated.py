@@ -1,7 +1,9 @@
 """Models that read isolated segments: what is read together is what each prompt gives alone, and text stays text."""
 
+import copy
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -12,7 +14,18 @@ from transformers import AddedToken, BertConfig, BertForMaskedLM
 
 from synthscore.engine import Prompt, Sampling, generate, label_log_probs, token_log_probs
 from synthscore.engines import isolated, open_engine
-from synthscore.engines.isolated import ATTENTION, CUE, SHARED, IsolatedEngine, Marks, chunks, plan, states
+from synthscore.engines.isolated import (
+    ATTENTION,
+    CUE,
+    SHARED,
+    IsolatedEngine,
+    KeptStates,
+    Marks,
+    chunks,
+    plan,
+    split_paragraphs,
+    states,
+)
 from synthscore.engines.loading import read_as
 from synthscore.engines.source import Source
 from synthscore.errors import EngineError, LabelError, SynthscoreWarning
@@ -37,6 +50,10 @@ def sequences(draw):
 MANY = st.lists(sequences(), min_size=1, max_size=8)
 
 
+def split(many, marks=MARKS):
+    return [split_paragraphs(sequence, marks) for sequence in many]
+
+
 def tokens_of(planned, sequence, part):
     return planned.places(planned.paragraphs_of(sequence, part))
 
@@ -58,13 +75,13 @@ def path_of(planned, sequence):
 @given(MANY)
 @settings(max_examples=60)
 def test_a_sequence_reads_back_and_its_texts_do_not_see_each_other(many):
-    planned = plan(many, MARKS)
+    planned = plan(split(many))
     assert planned.n_tokens <= sum(map(len, many))
     for index, sequence in enumerate(many):
         path, paragraph = path_of(planned, index)
         assert planned.ids[path].tolist() == sequence
         assert planned.ends[index] == path[-1]
-        parts = planned.parts[index]
+        parts = [planned.paragraphs[number].part for number in planned.paths[index]]
         for token, own in zip(path, paragraph, strict=True):
             expected = {
                 other
@@ -79,22 +96,22 @@ def test_a_sequence_reads_back_and_its_texts_do_not_see_each_other(many):
 @given(MANY, st.integers(4, 60))
 @settings(max_examples=60)
 def test_chunks_hold_every_sequence_once_and_no_more_tokens_than_asked_or_twice_a_long_one(many, max_tokens):
-    groups = chunks(many, MARKS, max_tokens)
+    groups = chunks(split(many), max_tokens)
     assert sorted(place for group in groups for place in group) == list(range(len(many)))
     for group in groups:
-        n = plan([many[place] for place in group], MARKS).n_tokens
+        n = plan(split([many[place] for place in group])).n_tokens
         assert n <= max(max_tokens, 2 * max(len(many[place]) for place in group))
 
 
 def test_each_text_is_read_once_in_each_place_and_cues_alone_are_read_for_every_pair():
     texts = [[20 + k, 21, 22, END] for k in range(5)]
     many = [[10, 11, END, 12, 1, COLON, *one, 12, 2, COLON, *other, 13, 14] for one in texts for other in texts]
-    planned = plan(many, MARKS)
+    planned = plan(split(many))
     assert planned.n_tokens == 3 + 2 * 5 * 7 + 25 * 2
-    assert [planned.parts[0][k] for k in range(4)] == [SHARED, 1, 2, CUE]
+    assert [planned.paragraphs[number].part for number in planned.paths[0]] == [SHARED, 1, 2, CUE]
     assert tokens_of(planned, 0, 1).tolist() != tokens_of(planned, 0, 2).tolist()
     assert planned.ids[tokens_of(planned, 7, 2)].tolist() == many[7][10:17]
-    assert chunks(many, MARKS, planned.n_tokens) == [sorted(range(25), key=lambda k: many[k])]
+    assert [sorted(group) for group in chunks(split(many), planned.n_tokens)] == [[*range(25)]]
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -105,8 +122,8 @@ def test_texts_that_do_not_fit_into_one_group_are_read_once_and_what_they_share_
     pairs = [(rung, target) if swapped else (target, rung) for target in targets for rung in rungs]
     shared = [10] * 11 + [END]
     many = [[*shared, 12, 1, COLON, *one, 12, 2, COLON, *other, 13, 14] for one, other in pairs]
-    groups = chunks(many, MARKS, max_tokens)
-    n_read = sum(plan([many[place] for place in group], MARKS).n_tokens for group in groups)
+    groups = chunks(split(many), max_tokens)
+    n_read = sum(plan(split([many[place] for place in group])).n_tokens for group in groups)
     read_once = 100 * 9 + 400 * 2
     read_in_each = 12 + 4 * 9
     cut = 9  # of a target whose pairs stand in two groups
@@ -118,8 +135,8 @@ def test_all_pairs_of_many_texts_are_read_in_bands():
     """60 texts of 9 tokens, each beside each: read one by one beside all others, 60 x 60 x 9 tokens."""
     texts = [[20 + k, 7, 7, 7, 7, END] for k in range(60)]
     many = [[10, END, 12, 1, COLON, *one, 12, 2, COLON, *other, 13] for one in texts for other in texts]
-    groups = chunks(many, MARKS, 400)
-    n_read = sum(plan([many[place] for place in group], MARKS).n_tokens for group in groups)
+    groups = chunks(split(many), 400)
+    n_read = sum(plan(split([many[place] for place in group])).n_tokens for group in groups)
     n_bands = 3  # of up to 200 tokens
     assert n_read < 60 * 60 + n_bands * 60 * 9 + len(groups) * (200 + 9 + 9 + 2)
 
@@ -130,12 +147,12 @@ def test_sequences_with_the_same_beginning_stay_together_where_they_fit():
         for k in range(3)
         for n in range(4)
     ]
-    assert [sorted(group) for group in chunks(many, MARKS, 80)] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+    assert [sorted(group) for group in chunks(split(many), 80)] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
 
 
 def test_a_context_longer_than_what_is_run_together_is_read_once():
     many = [[10, *[11] * 50, END, 12, 1, COLON, 20 + k, END, 12, 2, COLON, 13, END, 14] for k in range(8)]
-    assert len(chunks(many, MARKS, 30)) == 1
+    assert len(chunks(split(many), 30)) == 1
 
 
 def test_a_heading_is_a_word_a_name_and_a_colon():
@@ -146,7 +163,7 @@ def test_a_heading_is_a_word_a_name_and_a_colon():
 
 def test_an_empty_sequence_is_an_error():
     with pytest.raises(ValueError, match="empty"):
-        plan([[1], []], MARKS)
+        split([[1], []])
 
 
 @pytest.fixture(scope="module")
@@ -241,7 +258,7 @@ def test_reading_together_gives_what_each_prompt_gives_alone(folder, engine, max
 def test_a_long_paragraph_is_cut_into_equal_pieces_that_are_read_behind_one_another(n_context, n_text):
     marks = Marks(END, MARKS.names, COLON, 8)
     sequence = [10, END, *[11] * n_context, END, 12, 1, COLON, *[13] * n_text, END, 12, 2, COLON, 13, END, 14]
-    planned = plan([sequence], marks)
+    planned = plan(split([sequence], marks))
     sizes = np.diff(planned.starts)
     assert planned.positions.max() < 8 >= sizes.max()
     path, _ = path_of(planned, 0)
@@ -255,7 +272,7 @@ def test_a_long_paragraph_is_cut_into_equal_pieces_that_are_read_behind_one_anot
 def test_a_piece_sees_the_instructions_and_what_is_near_so_that_time_does_not_grow_with_the_square(monkeypatch):
     monkeypatch.setattr(isolated, "REACH", 16)
     marks = Marks(END, MARKS.names, COLON, 8)
-    planned = plan([[10, END, *[11] * 63, END, 12, 1, COLON, 13, END, 12, 2, COLON, 13, END, 14]], marks)
+    planned = plan(split([[10, END, *[11] * 63, END, 12, 1, COLON, 13, END, 12, 2, COLON, 13, END, 14]], marks))
     context = planned.starts[1 + 7]  # of its eight pieces, the last
     assert seen_by(planned, context) == {0, 1, *range(context - 16, context + 8)}
     assert len(seen_by(planned, tokens_of(planned, 0, 1)[0])) == 2 + 64 + 5
@@ -312,7 +329,7 @@ def test_weights_are_part_of_the_signature(engine, leaning):
 def test_a_text_is_read_the_same_whatever_stands_in_the_other_place(engine):
     read = []
     for prompt in PROMPTS[:2]:  # the same first text, two second ones
-        planned = plan([engine.prompts.encode(prompt)], engine._marks)
+        planned = plan(split([engine.prompts.encode(prompt)], engine._marks))
         with torch.inference_mode():
             read.append((planned, states(engine.model.base_model, [planned], torch.float32)))
     (one, first), (other, second) = read
@@ -349,8 +366,8 @@ def test_what_it_cannot_do_is_said(engine):
 
 
 def test_reading_together_that_gives_other_numbers_is_found_out(folder, monkeypatch):
-    def wrong(sequences, marks):
-        planned = plan(sequences, marks)
+    def wrong(sequences, known):
+        planned = plan(sequences, known)
         if len(sequences) > 1:
             planned.positions[:] = 0
         return planned
@@ -368,3 +385,136 @@ def test_what_is_no_such_model_is_not_taken_for_one(tmp_path, folder):
         read_as(Source.of(tmp_path))
     BertConfig().save_pretrained(tmp_path)
     assert read_as(Source.of(tmp_path)) != "isolated"
+
+
+# ------------------------------------------------------------------------------------------------ what is kept
+
+
+def fresh(engine):
+    return IsolatedEngine(copy.deepcopy(engine.model), engine.prompts.tokenizer, name="x")
+
+
+def alone(engine, sequences):
+    return torch.cat([engine._run([sequence])[0] for sequence in sequences])
+
+
+@given(st.lists(MANY, min_size=3, max_size=5))
+@settings(max_examples=25, deadline=None)
+def test_states_of_former_calls_give_the_numbers_of_each_prompt_alone(engine, calls):
+    kept = KeptStates(engine.model)
+    for many in [*calls, *calls]:
+        sequences = split(many)
+        found, n_read = engine._run(sequences, kept)
+        assert (found - alone(engine, sequences)).abs().max() < 2e-5
+        assert len(sequences) > 0 < n_read <= plan(sequences).n_tokens
+
+
+def test_what_is_read_a_second_time_is_not_read_a_third_time(engine):
+    engine, labels = fresh(engine), ("yes", "no")
+    cue = len(engine.prompts.encode(Prompt("Verdict:")))
+    n_read = [label_log_probs(engine, PROMPTS, labels).usage.n_computed for _ in range(3)]
+    assert n_read[0] == n_read[1] > n_read[2] == len(PROMPTS) * cue
+
+
+def test_a_new_text_beside_known_ones_costs_its_own_tokens_and_a_cue_for_each(engine):
+    engine = fresh(engine)
+    for _ in range(2):
+        label_log_probs(engine, PROMPTS[:4], LABELS)  # one first text, four second ones
+    new = [Prompt(prompt.text.replace(f"A 1:\n{TEXTS[0]}", "A 1:\nferry was hurt.")) for prompt in PROMPTS[:4]]
+    sequences = split([engine.prompts.encode(prompt) for prompt in new], engine._marks)
+    of_text, of_cue = (sum(len(one.ids) for one in sequences[0] if one.part == part) for part in (1, CUE))
+    assert engine._run(sequences, engine.kept)[1] == of_text + 4 * of_cue
+
+
+def test_what_is_kept_takes_no_more_memory_than_is_said(engine, monkeypatch):
+    sequences = split([engine.prompts.encode(prompt) for prompt in PROMPTS], engine._marks)
+    per_token = 2 * 2 * 32 * 4  # layers, key and value, hidden size, bytes
+    monkeypatch.setattr(isolated, "KEPT_BYTES", 60 * per_token)
+    monkeypatch.setattr(isolated, "KEPT_KEYS", 9)
+    kept = KeptStates(engine.model)
+    for _ in range(3):
+        for start in range(0, len(sequences), 3):
+            part = sequences[start : start + 3]
+            assert (engine._run(part, kept)[0] - alone(engine, part)).abs().max() < 2e-5
+            states_there = [state for state in kept._by_key.values() if state is not None]
+            assert sum(state.untyped_storage().nbytes() for state in states_there) == kept.n_bytes <= 60 * per_token
+            assert len(kept._by_key) <= 9
+    assert kept.n_bytes > 0
+
+
+def test_the_least_lately_met_is_given_up_first(engine, monkeypatch):
+    one, other, third = (split([[k, END, 12, 1, COLON, 11, END, 12, 2, COLON, 11, END, 14]])[0] for k in (10, 11, 12))
+    monkeypatch.setattr(isolated, "KEPT_KEYS", 2 * (len(one) - 1))
+    kept = KeptStates(engine.model)
+    for sequence in (one, one, other, other, one, third):
+        engine._run([sequence], kept)
+    assert len(kept.look_up([one])[0]) == len(one) - 1
+    assert not kept.look_up([other])[0]
+
+
+def test_calls_of_several_threads_do_not_disturb_each_other(engine, monkeypatch):
+    monkeypatch.setattr(isolated, "KEPT_BYTES", 40 * 512)  # so that much is given up on the way
+    engine = fresh(engine)
+    sets = [PROMPTS[start::4] for start in range(4)]
+    expected = [label_log_probs(fresh(engine), prompts, LABELS).log_probs for prompts in sets]
+
+    def ask(n):
+        return [
+            np.abs(label_log_probs(engine, sets[n % 4], LABELS).log_probs - expected[n % 4]).max() for _ in range(5)
+        ]
+
+    with ThreadPoolExecutor(4) as pool:
+        assert max(max(row) for row in pool.map(ask, range(8))) < 2e-5
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda model: model.get_input_embeddings().weight.mul_(1.5),
+        lambda model: model.load_state_dict({name: each * 0.5 for name, each in model.state_dict().items()}),
+        lambda model: model.to(torch.bfloat16).to(torch.float32),
+        lambda model: model.to(torch.bfloat16),
+    ],
+    ids=["a weight", "all weights", "rounded", "dtype"],
+)
+def test_states_of_a_model_that_was_changed_are_not_used(engine, change):
+    engine = fresh(engine)
+    for _ in range(3):
+        label_log_probs(engine, PROMPTS, LABELS)
+    with torch.no_grad():
+        change(engine.model)
+    found = label_log_probs(engine, PROMPTS, LABELS).log_probs
+    np.testing.assert_array_equal(found, label_log_probs(fresh(engine), PROMPTS, LABELS).log_probs)
+
+
+def test_nothing_is_kept_where_a_number_is_to_depend_on_its_prompt_alone_or_rounding_is_large(engine):
+    single = IsolatedEngine(engine.model, engine.prompts.tokenizer, name="x", backend="single")
+    rounded = fresh(engine)
+    rounded.model.to(torch.bfloat16)
+    for each in (single, rounded):
+        n_read = {label_log_probs(each, PROMPTS[:4], LABELS).usage.n_computed for _ in range(3)}
+        assert len(n_read) == 1
+    assert rounded.kept is None
+    assert not single.kept.n_bytes
+
+
+def test_states_that_give_other_numbers_are_found_out_at_loading(folder, monkeypatch):
+    plainly = isolated.Carried.update
+
+    def wrong(carried, key, value, layer):
+        n_read = key.shape[2]
+        keys, values = plainly(carried, key, value, layer)
+        values[:, :, : values.shape[2] - n_read] = 0  # of what is known
+        return keys, values
+
+    monkeypatch.setattr(isolated.Carried, "update", wrong)
+    with pytest.warns(SynthscoreWarning, match="one at a time, .* because as together, log-probabilities differ by"):
+        assert IsolatedEngine.load(folder).backend == "single"
+
+
+def test_a_long_paragraph_at_the_end_is_read_to_its_beginning(engine):
+    marks = Marks(END, MARKS.names, COLON, 4)
+    sequence = [10, END, 12, 1, COLON, 11, END, 12, 2, COLON, 11, END, *[13] * 9, 14]
+    planned = plan(split([sequence], marks))
+    assert path_of(planned, 0)[0] == [*range(len(sequence))]
+    assert seen_by(planned, planned.ends[0]) == set(range(len(sequence)))

@@ -421,6 +421,72 @@ def test_a_folder_without_weights_is_refused(copied):
     assert "no file named model.safetensors" in refusal(copied.folder)
 
 
+@pytest.mark.parametrize("weights", ["pytorch_model.bin", "model.pt", "pytorch_model-00001-of-00002.bin"])
+def test_pickled_weights_are_refused(copied, weights):
+    (copied.folder / "model.safetensors").unlink()
+    torch.save({}, copied.folder / weights)
+    assert f"'tiny': its weights are pickled ({weights})" in refusal(copied.folder)
+
+
+OWN_CODE = {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model", "AutoTokenizer": ["own.Tokenizer", None]}
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        ({"model_type": "own"}, "of the kind own, which transformers"),
+        ({"model_type": "own", "trust_remote_code": True}, "and code that comes with a model is not run"),
+        ({"model_type": None}, "cannot read config.json of 'tiny': "),
+        ({"model_type": "clip"}, "transformers opens clip as no such model"),
+    ],
+)
+def test_a_model_of_code_that_comes_with_it_is_refused_and_the_code_is_not_run(copied, entries, said):
+    was_run = copied.folder / "was_run"
+    (copied.folder / "own.py").write_text(f"open({str(was_run)!r}, 'w')\nclass Config: pass\nclass Model: pass\n")
+    assert said in refusal(copied.change(auto_map=OWN_CODE, **entries))
+    assert not was_run.exists()
+
+
+def test_a_tokenizer_of_code_that_comes_with_a_model_is_refused_and_the_code_is_not_run(copied):
+    was_run = copied.folder / "was_run"
+    (copied.folder / "own.py").write_text(f"open({str(was_run)!r}, 'w')\nclass Tokenizer: pass\n")
+    (copied.folder / "tokenizer.json").unlink()
+    settings = {"tokenizer_class": "OwnTokenizer", "auto_map": {"AutoTokenizer": ["own.Tokenizer", None]}}
+    (copied.folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    refusal(copied.folder)
+    assert not was_run.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({"metadata": {}, "weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}, "2 of the files of"),
+        ({"metadata": {}, "weight_map": {"a": "../other/model.safetensors"}}, "names the weights '../other"),
+        ({"metadata": {}, "weight_map": {"a": f"/mnt/{'deep/' * 40}model.safetensors"}}, "names the weights '/mnt"),
+        ({"weight_map": {}}, "KeyError 'metadata'"),
+        ({"metadata": {}, "weight_map": {}}, "'tiny'"),
+        ([], "'tiny'"),
+    ],
+)
+def test_weights_that_do_not_lie_where_an_index_names_them_are_refused(copied, content, said):
+    (copied.folder / "model.safetensors").unlink()
+    (copied.folder / "model.safetensors.index.json").write_text(json.dumps(content))
+    assert said in refusal(copied.folder)
+
+
+def test_an_index_of_files_that_nobody_needs_is_no_matter(copied):
+    index = {"metadata": {}, "weight_map": {"a": "model-1.safetensors"}}
+    for name in ("model.safetensors.index.json", "pytorch_model.bin.index.json"):
+        (copied.folder / name).write_text(json.dumps(index))
+    assert open_engine(str(copied.folder)).answer(QUESTIONS).rows
+
+
+def test_weights_that_the_config_names_and_that_are_not_there_are_refused(copied):
+    (copied.folder / "model.safetensors").unlink()
+    assert "elsewhere.safetensors" in refusal(copied.change(transformers_weights="elsewhere.safetensors"))
+    assert "names the weights" in refusal(copied.change(transformers_weights="weights/model.safetensors"))
+
+
 def test_a_damaged_file_of_weights_is_refused(copied):
     (copied.folder / "model.safetensors").write_bytes(b"no weights")
     assert "cannot load 'tiny' as a causal language model: " in refusal(copied.folder)

@@ -18,6 +18,8 @@ from synthscore.engines import open_engine
 from synthscore.engines.seq2seq import Seq2SeqEngine
 from synthscore.engines.tree.causal import CausalEngine
 from synthscore.errors import EngineError, LabelError, PromptTooLongError, SynthscoreWarning
+from synthscore.ladders.references import References
+from tests import factories
 from tests.models import byte_level, one_fast, sentence_piece
 
 from .test_causal import SAME, one_thread, wide  # noqa: F401
@@ -529,8 +531,13 @@ def test_other_folders_still_open_as_causal_models(tmp_path):
     assert isinstance(open_engine(str(tmp_path), device="cpu"), CausalEngine)
 
 
-def test_doctor_examines_it(folder, capsys):
-    asked = ["--prompts", "paper", "--protocol", "choose", "--pairs", "2"]
+def test_doctor_examines_it(folder, capsys, tmp_path):
+    """On short contexts: the small tokenizer makes a token of nearly each letter, and attention is over all pairs of
+    tokens. A prompt about an article takes 4,500, which are 5 seconds."""
+    References([factories.ladder(f"c{n}", "coherence", "summarization", context="A storm.") for n in range(2)]).save(
+        tmp_path / "ladders"
+    )
+    asked = ["--prompts", "paper", "--protocol", "choose", "--pairs", "2", "--ladders", str(tmp_path / "ladders")]
     main(["doctor", "--model", str(folder), "--device", "cpu", *asked])
     shown = capsys.readouterr().out
     assert "takes prompts of any length" in shown

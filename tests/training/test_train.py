@@ -16,7 +16,7 @@ from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
 from synthscore.engine import Prompt, label_log_probs
 from synthscore.engines import isolated, open_engine
-from synthscore.engines.isolated import Counted
+from synthscore.engines.counts import Counted
 from synthscore.resources import resource
 from tests.training.test_groups import documents
 

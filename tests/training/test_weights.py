@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from synthscore.engines.isolated import COUNTS
+from synthscore.engines.counts import COUNTS
 from synthscore.judging.templates import load_task, task_names
 from tests.models import word_piece
 from training.groups import Group
