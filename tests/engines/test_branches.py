@@ -81,7 +81,8 @@ def test_a_model_whose_attention_cannot_be_replaced_goes_on_from_its_cache(name,
     assert answers.log_probs.std(axis=0).max() > 20 * SAME  # the prompts matter
     one_token = label_log_probs(engine, prompts, ["A", "B"])
     np.testing.assert_allclose(one_token.log_probs, plain(engine, prompts, ["A", "B"]), atol=SAME, rtol=0)
-    assert engine.backend == "exact" or one_token.usage.n_computed < 0.35 * one_token.usage.n_in
+    if engine.backend == "branches" and engine._block == 1:
+        assert one_token.usage.n_computed < 0.35 * one_token.usage.n_in
 
 
 @pytest.mark.parametrize("max_tokens", [7, 30, 1000])
@@ -140,11 +141,11 @@ def test_a_branch_shares_no_memory_with_its_stem(name, n_rows):
 SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), min_size=1, max_size=12)
 
 
-@given(SEQUENCES, st.integers(1, 20), st.integers(1, 4), st.sampled_from([0, 3, 128]))
-def test_steps_read_every_end_once_from_a_cache_that_is_there(sequences, max_tokens, max_rows, reread):
+@given(SEQUENCES, st.integers(1, 20), st.integers(1, 4), st.sampled_from([0, 3, 128]), st.sampled_from([1, 2, 4]))
+def test_steps_read_every_end_once_from_a_cache_that_is_there(sequences, max_tokens, max_rows, reread, block):
     tree = pack(sequences)
     kept, read = {-1: []}, []  # stem -> the tokens on the way to it
-    for step in steps(tree, max_tokens, max_rows, reread):
+    for step in steps(tree, max_tokens, max_rows, reread, block):
         way = kept[step.stem] if step.stem < 0 or not step.last else kept.pop(step.stem)
         for row in step.rows:
             whole = [*way, *row.tolist()]
@@ -154,6 +155,7 @@ def test_steps_read_every_end_once_from_a_cache_that_is_there(sequences, max_tok
         read += [int(step.rows[row][place]) for row, place in step.reads]
         if step.keeps:
             assert len(step.rows) == 1
+            assert (len(way) + len(step.rows[0])) % block == 0
             kept[int(step.rows[0][-1])] = [*way, *step.rows[0].tolist()]
     assert sorted(read) == sorted(set(tree.ends.tolist()))
     assert list(kept) == [-1]  # nothing is kept longer than it is needed
