@@ -17,7 +17,7 @@ from ..io.formats import list_formats
 from ..io.shards import Shard
 from ..judging.asking import Asking, ProtocolName
 from .costs import command_budget
-from .messages import INCOMPLETE, OK, Messages, UsageError, Watched, held_stdout
+from .messages import Messages, UsageError, Watched, exit_code, held_stdout
 from .panels import FIRST
 
 if TYPE_CHECKING:
@@ -213,15 +213,15 @@ class Tolerance:
     """Which rows may stay open, where the exit code would stop a pipeline."""
 
     allow_unscored: str | None = None
-    """end with exit code 0, not 3, where at most so many rows are open: a number, 10, or a share of all, 0.5%. The
-    lines on what became of them stay (default: 0)"""
+    """end with exit code 0, not 3, where at most so many rows, or questions about pairs, are open: a number, 10, or a
+    share of all, 0.5%. The lines on what became of them stay (default: 0)"""
 
     def __post_init__(self) -> None:
         self._most(0)
 
     def exit_code(self, n_open: int, n_rows: int) -> int:
         """n_open : of n_rows, those that are not done in full"""
-        return OK if n_open <= self._most(n_rows) else INCOMPLETE
+        return exit_code(n_open <= self._most(n_rows))
 
     def _most(self, n_rows: int) -> float:
         """raises : UsageError"""
