@@ -368,13 +368,14 @@ class CausalEngine(LocalEngine):
         settings = [(before, MOST_REREAD), (16, 0)]  # in small chunks, too, so that much is kept from one to the next
         if backend == "branches":
             settings.insert(1, (before, 0))
-            self._block = self._states_block()
         try:
             plain = self._table(self._short, "exact")
             for self.max_tokens, self._most_reread in settings:
                 if problem := disagreement(self._table(self._short, backend), plain, self.model.dtype):
                     return problem
             self.max_tokens = before
+            if backend == "branches":  # the short prompts branch before the first block ends
+                self._block = self._states_block()
             return self._long_problem(backend)
         finally:
             self.max_tokens, self._most_reread = before, MOST_REREAD
