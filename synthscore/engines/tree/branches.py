@@ -8,9 +8,11 @@ a causal model does not see the padding, and what it leaves in the cache is thro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import weakref
+from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,13 @@ from .trie import Packed
 MOST_REREAD = 128
 """Tokens that are read once for each of the ends below them, where a cache of their own would cost more (measured: a
 forward of few tokens and the copies of a cache take as long as about 100 tokens side by side)."""
+
+FORWARD = 64
+"""Tokens of padding that a forward more is worth."""
+
+BLOCK = 64
+"""Tokens that gated delta rules read at once, whatever the config says: behind a multiple of them their states are
+rounded as in the plain forward."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,13 +58,16 @@ class Step:
         return sum(map(len, self.rows))
 
 
-def steps(tree: Packed, max_tokens: int, max_rows: int, most_reread: int = MOST_REREAD) -> Iterator[Step]:
+def steps(
+    tree: Packed, max_tokens: int, max_rows: int, most_reread: int = MOST_REREAD, block: int = 1
+) -> Iterator[Step]:
     """The forwards that read a tree, depth first, so that few caches are kept at once.
 
     max_tokens : in the rows of one forward with their padding, and 8 times that with their copies of the cache; a row
         that is longer is alone
+    block : caches are kept behind a multiple of so many tokens alone; what is shared after it is read for each end
     """
-    nodes = _Nodes.of(tree, most_reread)
+    stems = _stems(tree, most_reread, block)
     open_reads = np.zeros(tree.n_tokens, dtype=bool)
     open_reads[tree.ends] = True
 
@@ -66,31 +78,72 @@ def steps(tree: Packed, max_tokens: int, max_rows: int, most_reread: int = MOST_
             open_reads[tokens] = False
         return Step(stem, tuple(rows), tuple(reads), keeps, last)
 
-    waiting = [(-1, True)]  # a node, and whether it is the last to be read of those below its parent
+    nothing: IntArray = np.empty(0, dtype=np.int64)
+    waiting = [(-1, nothing, True)]  # a stem, a row that goes on from it to the next one, whether it is the last to
     while waiting:
-        node, last = waiting.pop()
-        end = -1
-        if node >= 0:
-            tokens = np.arange(nodes.starts[node], nodes.stops[node])
-            yield step(int(tree.parents[tokens[0]]), [tokens], keeps=True, last=last)
-            end = int(tokens[-1])
-        inner = [child for child in nodes.children[node] if not nodes.is_flat[child]]
-        tips = [tip for child in nodes.children[node] if nodes.is_flat[child] for tip in nodes.tips(child)]
-        n_before = int(tree.positions[end]) + 1 if end >= 0 else 0
-        batches = list(_batches(tips, n_before, max_tokens, max_rows))
+        above, row, last = waiting.pop()
+        stem = above
+        if len(row):
+            yield step(above, [row], keeps=True, last=last)
+            stem = int(row[-1])
+        ways = stems.pop(stem)
+        n_before = int(tree.positions[stem]) + 1 if stem >= 0 else 0
+        batches = list(_batches(ways.tips, n_before, max_tokens, max_rows))
         for k, rows in enumerate(batches):
-            yield step(end, rows, keeps=False, last=not inner and k == len(batches) - 1)
-        waiting += [(child, k == 0) for k, child in enumerate(reversed(inner))]
+            yield step(stem, rows, keeps=False, last=not ways.inner and k == len(batches) - 1)
+        waiting += [(stem, way, k == 0) for k, way in enumerate(reversed(ways.inner))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ways:
+    """The rows that go on from one stem: inner end in a stem of their own, tips in the end of a sequence."""
+
+    inner: list[IntArray] = field(default_factory=list)
+    tips: list[IntArray] = field(default_factory=list)
+
+
+def _stems(tree: Packed, most_reread: int, block: int) -> dict[int, _Ways]:
+    """Each token behind which a cache is kept -> the rows that go on from it; under -1 those from the beginning."""
+    nodes = _Nodes.of(tree, most_reread)
+    stem_in: dict[int, int] = {}  # node -> the one token in it behind which a cache is kept
+    for node in (node for node, is_flat in enumerate(nodes.is_flat) if not is_flat):
+        n_kept = (int(tree.positions[nodes.stops[node] - 1]) + 1) // block * block
+        place = node  # of the last of these tokens: this node or one above
+        while place >= 0 and tree.positions[nodes.starts[place]] >= n_kept:
+            place = nodes.parents[place]
+        if place >= 0:
+            stem_in[place] = int(nodes.starts[place] - tree.positions[nodes.starts[place]]) + n_kept - 1
+    stems = {-1: _Ways()}
+    nothing: IntArray = np.empty(0, dtype=np.int64)
+    waiting = [(root, -1, nothing) for root in reversed(nodes.children[-1])]  # a node, its stem, the way between them
+    while waiting:
+        node, stem, way = waiting.pop()
+        way = np.append(way, np.arange(nodes.starts[node], nodes.stops[node]))
+        if node in stem_in:
+            n_above = len(way) - (int(nodes.stops[node]) - 1 - stem_in[node])
+            stems[stem].inner.append(way[:n_above])
+            stem, way = stem_in[node], way[n_above:]
+            stems[stem] = _Ways()
+        if not nodes.children[node]:
+            stems[stem].tips.append(way)
+        waiting += [(child, stem, way) for child in reversed(nodes.children[node])]
+    return stems
 
 
 def _batches(rows: list[IntArray], n_before: int, max_tokens: int, max_rows: int) -> Iterator[list[IntArray]]:
-    """Rows of similar length, the longest first."""
+    """Rows of similar length, the longest first, so that padding and forwards together cost the least."""
     rows = sorted(rows, key=len, reverse=True)
-    while rows:
-        width = len(rows[0])
-        n = min(max_rows, max_tokens // width, 8 * max_tokens // (n_before + width))
-        yield rows[: max(1, n)]
-        rows = rows[max(1, n) :]
+    best = [(0, 0)] * (len(rows) + 1)  # from this row on: tokens, and where the first batch ends
+    for start in range(len(rows) - 1, -1, -1):
+        width = len(rows[start])
+        most = max(1, min(max_rows, max_tokens // width, 8 * max_tokens // (n_before + width)))
+        stops = range(start + 1, min(start + most, len(rows)) + 1)
+        best[start] = min((FORWARD + width * (stop - start) + best[stop][0], stop) for stop in stops)
+    start = 0
+    while start < len(rows):
+        stop = best[start][1]
+        yield rows[start:stop]
+        start = stop
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +155,6 @@ class _Nodes:
     is_flat : whether the node and all below it are read once for each end below
     """
 
-    tree: Packed
     starts: IntArray
     stops: IntArray
     parents: list[int]
@@ -126,17 +178,7 @@ class _Nodes:
             n_tips[node] = sum(n_tips[child] for child in below) or 1
             again = (n_tips[node] - 1) * int(stops[node] - starts[node])
             is_flat[node] = again <= most_reread and all(is_flat[child] for child in below)
-        return cls(tree, starts, stops, parents, children, is_flat)
-
-    def tips(self, node: int) -> Iterator[IntArray]:
-        """The ways from this node's first token to each end below it."""
-        waiting: list[tuple[int, IntArray]] = [(node, np.empty(0, dtype=np.int64))]
-        while waiting:
-            node, way = waiting.pop()
-            way = np.append(way, np.arange(self.starts[node], self.stops[node]))
-            if not self.children[node]:
-                yield way
-            waiting += [(child, way) for child in self.children[node]]
+        return cls(starts, stops, parents, children, is_flat)
 
 
 # -------------------------------------------------------------------------------------------- caches
@@ -167,8 +209,21 @@ class Kept:
                 return cls(name, cache)
         raise EngineError("it returns no cache")
 
-    def branched(self, n_rows: int) -> Kept:
-        """The same for so many rows. Nothing that a model writes to is shared with it."""
+    @property
+    def recurs(self) -> bool:
+        """Whether it holds states of recurrences, and not keys, values and the last tokens of convolutions alone."""
+        for layer in getattr(self.cache, "layers", ()):
+            states = getattr(layer, "recurrent_states", None)
+            states = list(states.values()) if isinstance(states, dict) else [states]
+            if any(state is not None for state in states):
+                return True
+        return False
+
+    def branched(self, n_rows: int, passing: Passing | None = None) -> Kept:
+        """The same for so many rows. Nothing that a model writes to is shared with it.
+
+        passing : the rows are read to their ends in one forward, whose keys and values are put there
+        """
         memo: dict[int, Any] = {}
         viewed: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         for index, layer in enumerate(getattr(self.cache, "layers", ())):
@@ -179,5 +234,44 @@ class Kept:
         cache.reorder_cache(torch.zeros(n_rows, dtype=torch.long))
         for index, states in viewed.items():
             layer = cache.layers[index]
-            layer.keys, layer.values = (each.expand(n_rows, -1, -1, -1) for each in states)
+            layer.keys, layer.values = (before.expand(n_rows, -1, -1, -1) for before in states)
+            if passing:
+                layer.update = passing.joining(layer.keys, layer.values)
         return Kept(self.name, cache)
+
+
+class Passing:
+    """Memory for the keys and values of one layer after another, each until the next one attends."""
+
+    def __init__(self) -> None:
+        self._keys, self._values = _Scratch(), _Scratch()
+
+    def joining(self, keys: torch.Tensor, values: torch.Tensor) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
+        """A layer's `update` that keeps nothing: what is before the new keys and values, and these."""
+
+        def update(key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any) -> Any:
+            return self._keys.joined(keys, key_states), self._values.joined(values, value_states)
+
+        return update
+
+
+class _Scratch:
+    """Memory that is used again as soon as nobody holds what was in it: new memory of this size costs as much as to
+    fill it."""
+
+    def __init__(self) -> None:
+        self._memory = torch.empty(0)
+        self._holder: weakref.ref[torch.Tensor] | None = None
+
+    def joined(self, before: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
+        """Shape (n_rows, n_heads, n_tokens, d_head)."""
+        n_rows, n_heads, n_new, d_head = states.shape
+        shape = (n_rows, n_heads, before.shape[2] + n_new, d_head)
+        n = math.prod(shape)
+        same = (self._memory.dtype, self._memory.device) == (states.dtype, states.device)
+        if not same or len(self._memory) < n or (self._holder and self._holder() is not None):
+            self._memory = states.new_empty(n)
+        joined = self._memory[:n].view(shape)
+        torch.cat([before, states], dim=2, out=joined)
+        self._holder = weakref.ref(joined)
+        return joined

@@ -49,7 +49,7 @@ from ..local import (
 )
 from ..tokens import PromptTokenizer
 from . import writing
-from .branches import MOST_REREAD, Kept, steps
+from .branches import BLOCK, MOST_REREAD, Kept, Passing, steps
 from .cascade import Memory, Pass, cascading
 from .check import few_layers, long_sequences, n_same, short_sequences
 from .plan import plan
@@ -113,6 +113,7 @@ class CausalEngine(LocalEngine):
         self._n_layers: int = getattr(config.get_text_config(), "num_hidden_layers", 0)
         self._n_same = n_same(config, self.prompts.max_length)
         self._most_reread = MOST_REREAD
+        self._block = 1
         check_ids = tokenizer(CHECK_TEXT, add_special_tokens=False)["input_ids"]
         longest = min(self._n_same, self.prompts.max_length)
         self._short = short_sequences(check_ids, longest)
@@ -241,14 +242,16 @@ class CausalEngine(LocalEngine):
         for index, end in enumerate(tree.ends.tolist()):
             ending.setdefault(end, []).append(index)
         kept: dict[int, Kept | None] = {-1: None}
-        for step in steps(tree, max_tokens, MAX_ROWS, self._most_reread):
+        passing = Passing()
+        most = max(self._block, max_tokens // self._block * self._block)  # of one row at once
+        for step in steps(tree, max_tokens, MAX_ROWS, self._most_reread, self._block):
             stem = kept[step.stem] if step.stem < 0 or not step.last else kept.pop(step.stem)
-            if stem and not (step.last and len(step.rows) == 1):
-                stem = stem.branched(len(step.rows))
             width = max(map(len, step.rows))
+            if stem and not (step.last and len(step.rows) == 1):
+                stem = stem.branched(len(step.rows), None if step.keeps or width > most else passing)
             ids = np.stack([np.pad(tree.ids[row], (0, width - len(row)), mode="edge") for row in step.rows])
-            for start in range(0, width, max_tokens):
-                stop = min(start + max_tokens, width)
+            for start in range(0, width, most):
+                stop = min(start + most, width)
                 reads = [(row, place - start) for row, place in step.reads if start <= place < stop]
                 logits, stem = self._go_on(ids[:, start:stop], reads, stem, keeps=step.keeps or stop < width)
                 groups = [ending[int(step.rows[row][start + place])] for row, place in reads]
@@ -371,6 +374,8 @@ class CausalEngine(LocalEngine):
                 if problem := disagreement(self._table(self._short, backend), plain, self.model.dtype):
                     return problem
             self.max_tokens = before
+            if backend == "branches":  # the short prompts branch before the first block ends
+                self._block = self._states_block()
             return self._long_problem(backend)
         finally:
             self.max_tokens, self._most_reread = before, MOST_REREAD
@@ -389,6 +394,20 @@ class CausalEngine(LocalEngine):
             self._n_layers = whole
         longest = max(map(len, self._long))
         return f"in prompts of {longest:,} tokens {problem}" if problem else ""
+
+    def _states_block(self) -> int:
+        """Behind multiples of how many tokens caches are kept.
+
+        A recurrence whose config names no chunk reads BLOCK tokens at once, and in float32 rounds as the plain forward
+        does only where it goes on from a whole number of these.
+        """
+        config = self.model.config.get_text_config().to_dict()
+        names_chunk = any(value and ("chunk" in name or name == "block_size") for name, value in config.items())
+        if names_chunk or self.model.dtype != torch.float32:
+            return 1
+        ids = torch.from_numpy(self._short[0].astype(np.int64))[None]
+        output, _ = self._forward(ids, torch.tensor([0]), use_cache=True)
+        return BLOCK if Kept.of(output).recurs else 1
 
     def _check_causal(self) -> None:
         """raises : EngineError, if the plain forward gives NaN, or what follows a token changes the logits there."""
