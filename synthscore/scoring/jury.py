@@ -92,7 +92,8 @@ def score_together(scored: Mapping[str, Scored]) -> Scored:
     juries: dict[LadderKind, Jury] = {}
     for kind, its_slots in slots.items():
         texts = {name: [judge.rows[index][place][0] for index, place in its_slots] for name, judge in scored.items()}
-        useless = {name: reason for name, judge in scored.items() if (reason := _why_useless(judge, kind))}
+        reasons = {name: _why_useless(judge, kind) for name, judge in scored.items()}
+        useless = {name: reason for name, reason in reasons.items() if reason}
         together, juries[kind] = _mean_scores(texts, useless)
         for (index, place), score in zip(its_slots, together, strict=True):
             rows[index][place] = score, rows[index][place][1]
@@ -124,7 +125,9 @@ def _mean_scores(texts: Mapping[str, Sequence[Score]], useless: Mapping[str, str
     votes = share_votes(voting, alike)
     values = {name: _numbers(score.value for score in scores) for name, scores in voting.items()}
     variances = {name: _numbers(score.stderr for score in scores) ** 2 for name, scores in voting.items()}
-    mean, stderr = mean_of_votes(*(np.stack([_vote(column, vote) for vote in votes]) for column in (values, variances)))
+    values_of_votes = np.stack([_vote(values, vote) for vote in votes])
+    variances_of_votes = np.stack([_vote(variances, vote) for vote in votes])
+    mean, stderr = mean_of_votes(values_of_votes, variances_of_votes)
     together = []
     for index, (value, error) in enumerate(zip(mean.tolist(), stderr.tolist(), strict=True)):
         by_judge = {name: scores[index] for name, scores in voting.items()}
@@ -152,7 +155,7 @@ def _log_odds(scores: Sequence[Score]) -> dict[TextPair, float]:
 
 
 def _mean_score(by_judge: Mapping[str, Score], value: float, error: float) -> Score:
-    """A text's. by_judge : its scores by those who vote"""
+    """The score of a text. by_judge : its scores by those who vote. value, error : of their mean"""
     known = [score for score in by_judge.values() if score.stderr is not None]
     scale = {name: known[0].details[name] for name in ("n_rungs", "scale") if name in known[0].details}
     notes = [f"{name}: {score.reason}" for name, score in by_judge.items() if score.reason]
