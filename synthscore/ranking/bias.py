@@ -47,8 +47,11 @@ def pool(contexts: Mapping[str, Comparisons]) -> Comparisons:
     n_samples = None
     if any(calls.n_samples is not None for calls in sets):
         n_samples = np.concatenate([calls.samples for calls in sets])
+    ids: list[str] = []
+    for name, calls in contexts.items():
+        ids += [f"{name}/{candidate}" for candidate in calls.ids]
     return Comparisons(
-        ids=tuple(f"{name}/{candidate}" for name, calls in contexts.items() for candidate in calls.ids),
+        ids=tuple(ids),
         first=first,
         second=second,
         log_probs=np.concatenate([calls.log_probs for calls in sets]),

@@ -34,14 +34,15 @@ class Selection:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        wrong = {
-            f"orders is {self.orders!r}, expected one of both, one": self.orders not in ("both", "one"),
-            f"budget is {self.budget}, expected 1 or more": self.budget is not None and self.budget < 1,
-            f"seed is {self.seed}, expected 0 or more": self.seed < 0,
-        }
-        for what, holds in wrong.items():
-            if holds:
-                raise InputError(f"cannot choose what to ask: {what}")
+        wrong = ""
+        if self.orders not in ("both", "one"):
+            wrong = f"orders is {self.orders!r}, expected one of both, one"
+        elif self.budget is not None and self.budget < 1:
+            wrong = f"budget is {self.budget}, expected 1 or more"
+        elif self.seed < 0:
+            wrong = f"seed is {self.seed}, expected 0 or more"
+        if wrong:
+            raise InputError(f"cannot choose what to ask: {wrong}")
 
     @property
     def both_orders(self) -> bool:
