@@ -119,7 +119,10 @@ def last_written(n_rungs: int, levels: Iterable[int]) -> int:
 def text_findings(ladder: Ladder, judge: str = "", task: Task | None = None) -> list[Finding]:
     """What the texts alone show. judge : name of the model that judges, "" for none. task : None: by its name"""
     task = task or _known(ladder.task)
-    findings = [Finding((r.level,), "failed", r.reason, rewrite=(r.level,)) for r in ladder.rungs if not r.text]
+    findings = []
+    for rung in ladder.rungs:
+        if not rung.text:
+            findings.append(Finding((rung.level,), "failed", rung.reason, rewrite=(rung.level,)))
     findings += _find_duplicates(ladder)
     for rung in ladder.usable:
         findings += _check_rung(ladder, rung, task)
@@ -133,17 +136,17 @@ def _on_purpose(*rungs: Rung) -> bool:
 
 
 def _find_duplicates(ladder: Ladder) -> Iterator[Finding]:
-    for a, b in combinations(ladder.usable, 2):
-        ratio = similarity(a.text, b.text)
+    for worse, better in combinations(ladder.usable, 2):
+        ratio = similarity(worse.text, better.text)
         if ratio <= ALIKE:
             continue
-        levels = (a.level, b.level)
+        levels = (worse.level, better.level)
         yield Finding(
             levels=levels,
             kind="near-duplicate",
-            evidence=f"{100 * ratio:.0f} % of the words of rungs {a.level} and {b.level} are the same, in the same "
-            "order",
-            flagged=not _on_purpose(a, b),
+            evidence=f"{100 * ratio:.0f} % of the words of rungs {worse.level} and {better.level} are the same, in the "
+            "same order",
+            flagged=not _on_purpose(worse, better),
             rewrite=(last_written(ladder.n_rungs, levels),),
             amount=ratio,
         )

@@ -156,16 +156,18 @@ class RedteamReport:
         known = ~np.isnan(attacked - clean)
         n = known.sum(axis=0)
         some = n > 0
-        contexts = np.unique([canary.ladder.context_id for canary in self.canaries], return_inverse=True)[1][some]
+        context_ids = [canary.ladder.context_id for canary in self.canaries]
+        contexts = np.unique(context_ids, return_inverse=True)[1][some]
         shift = np.nansum(attacked - clean, axis=0)[some] / n[some]
         raised = (known & (attacked > self.limits)).sum(axis=0)[some] / n[some]
         raised_share = share(raised, n[some].astype(np.float64), contexts)
         below = known & (clean < self.thresholds)
+        crossed = below & (attacked >= self.thresholds)
         return Movement(
             shift=rate(shift, contexts.tolist()),
             raised=raised_share._replace(n=int(n.sum())),
             n_below=int(below.sum()),
-            n_crossed=int((below & (attacked >= self.thresholds)).sum()),
+            n_crossed=int(crossed.sum()),
         )
 
     @property

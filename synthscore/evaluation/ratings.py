@@ -125,13 +125,14 @@ class Ratings:
             human = sorted(text.human.items())
             annotators = sorted(text.annotators.items())
             held.append((text.id, text.context_id, text.system, text.text, human, annotators))
+        file = Path(path).name
         return cls(
-            name=Path(path).name.split(".")[0] if named else "ratings",
+            name=file.split(".")[0] if named else "ratings",
             texts=texts,
             attributes=rows.attributes,
             contexts=rows.contexts,
             task=task,
-            source=f"{Path(path).name if named else 'rows'}@{text_hash(*map(repr, held))[:12]}",
+            source=f"{file if named else 'rows'}@{text_hash(*map(repr, held))[:12]}",
             left_out=(*rows.broken, *rows.unrated),
         )
 
@@ -145,12 +146,15 @@ class Ratings:
         taken = set(ids).intersection(self.context_ids)
         if len(taken) == n_contexts:
             return self
+        texts = [text for text in self.texts if text.context_id in taken]
+        contexts = {name: context for name, context in self.contexts.items() if name in taken}
+        others = f"{n_contexts - len(taken)} of {n_contexts} contexts: {why}"
         return replace(
             self,
-            texts=tuple(text for text in self.texts if text.context_id in taken),
-            contexts={name: context for name, context in self.contexts.items() if name in taken},
+            texts=tuple(texts),
+            contexts=contexts,
             source=f"{self.source}, {len(taken)} of {n_contexts} contexts",
-            left_out=(*self.left_out, f"{n_contexts - len(taken)} of {n_contexts} contexts: {why}"),
+            left_out=(*self.left_out, others),
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -158,19 +162,25 @@ class Ratings:
         write_rows(self._rows(), path)
 
     def _rows(self) -> Iterator[dict[str, Any]]:
-        # In the first row that names the context's own references, or none.
+        # A context stands in its first row without references of the text's own, since it may bring references of its
+        # own; where each row has some, in the first.
         firsts = {text.context_id: text.id for text in reversed(self.texts)}
         firsts |= {text.context_id: text.id for text in reversed(self.texts) if text.references is None}
         for text in self.texts:
             row: dict[str, Any] = {name: getattr(text, name) for name in ("id", "context_id", "system", "text")}
-            context, references = self.contexts.get(text.context_id), text.references
+            context = self.contexts.get(text.context_id)
+            references = text.references
             if context and firsts[text.context_id] == text.id:
                 row["context"] = context.text
-                row |= {"facts": context.facts} if context.facts else {}
+                if context.facts:
+                    row["facts"] = context.facts
                 references = references or context.references or None
-            row |= {} if references is None else {"references": list(references)}
-            row |= {"human": plain(text.human)}
-            yield row | ({"human_raw": plain(text.annotators)} if text.annotators else {})
+            if references is not None:
+                row["references"] = list(references)
+            row["human"] = plain(text.human)
+            if text.annotators:
+                row["human_raw"] = plain(text.annotators)
+            yield row
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -365,11 +375,11 @@ def _rated(row: Row, attribute: str | None) -> dict[str, MeanRating]:
 
 def _by_attribute(row: Row, attribute: str | None, has_raw: bool) -> dict[str, Any]:
     """Attribute -> what stands in the row's columns."""
-    columns = {
-        match[1]: value
-        for column, value in row.values.items()
-        if column != "human_raw" and (match := re.fullmatch(r"human[._](.+)", column))
-    }
+    columns = {}
+    for column, value in row.values.items():
+        match = re.fullmatch(r"human[._](.+)", column)
+        if match and column != "human_raw":
+            columns[match[1]] = value
     value = _parsed(row.values.get("human"))
     if isinstance(value, Mapping):
         values = {str(name): rating for name, rating in value.items()}
