@@ -170,12 +170,16 @@ def _cue(noun: str) -> str:
 def _speakers(context: Context | None) -> str:
     """A pattern for who speaks in a conversation: the usual names, and those at the beginning of the context's lines,
     if some of them come back, as those of a list of facts do not."""
-    lines = [line for line in context.text.splitlines() if line.strip()] if context else []
+    if context is None:
+        return _USUAL
+    lines = [line for line in context.text.splitlines() if line.strip()]
     speakers = [match.group(1) for line in lines if (match := _TURN.match(line))]
     names = set(speakers)
     mostly_turns = 2 * len(speakers) > len(lines) > 1
-    talk = mostly_turns and (len(names) < len(speakers) or max(map(len, names)) == 1)
-    return "|".join([_USUAL, *(re.escape(name) for name in sorted(names) if talk)])
+    is_talk = mostly_turns and (len(names) < len(speakers) or max(map(len, names)) == 1)
+    if not is_talk:
+        return _USUAL
+    return "|".join([_USUAL, *map(re.escape, sorted(names))])
 
 
 def ends(text: str) -> bool:
@@ -191,8 +195,11 @@ def _without_announcement(text: str, nouns: str) -> str:
     line = line.strip(" \t\r*_#").replace("’", "'")
     if not rest.strip() or not line.endswith(":") or len(line) > 120:
         return text
-    opens = _OPENING.match(line) and (_BARE.fullmatch(line) or re.search(rf"\b{nouns}\b", line, re.I))
-    return rest.strip() if opens or re.fullmatch(_cue(nouns), line, re.I) else text
+    names_text = _BARE.fullmatch(line) or re.search(rf"\b{nouns}\b", line, re.I)
+    announces = _OPENING.match(line) and names_text
+    if announces or re.fullmatch(_cue(nouns), line, re.I):
+        return rest.strip()
+    return text
 
 
 def _unquoted(text: str) -> str:
