@@ -190,9 +190,12 @@ def p_value(value: float, stderr: float, n_contexts: int) -> float:
     """
     from scipy.special import stdtr
 
-    t = np.inf if value else 0.0
     if stderr > 0:
         t = abs(value) / stderr
+    elif value:
+        t = np.inf
+    else:
+        t = 0.0
     by_student = float(2 * stdtr(n_contexts - 1, -t))
     by_signs = 2.0 ** (1 - n_contexts)
     return max(by_student, by_signs)

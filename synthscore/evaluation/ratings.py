@@ -279,11 +279,17 @@ class RatedRows:
         if not same or (text.text and known.text and text.text != known.text):
             problem = f"text {text.id!r} has another text, context or system in row {first}"
             raise row_error(row, "id", text.id, problem, "Give each text an id of its own")
-        references = text.references if known.references is None else known.references
+        references = known.references
+        if references is None:
+            references = text.references
         written = known.text or text.text
-        fault = "" if written else known.fault or text.fault
+        fault = ""
+        if not written:
+            fault = known.fault or text.fault
         self._texts[text.id] = replace(known, text=written, fault=fault, references=references), first
-        raters = (read_id(row, "rater"),) if row.has("rater") else ()
+        raters: tuple[str, ...] = ()
+        if row.has("rater"):
+            raters = (read_id(row, "rater"),)
         for name, rating in rated.items():
             by_id = self._rated.setdefault(name, {})
             if rating.mean is None:

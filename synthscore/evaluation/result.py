@@ -71,8 +71,12 @@ class Settings:
         computed."""
         if "pooled" not in self.levels:
             return None
-        chosen = even_split(human) if self.good_from is None else self.good_from
-        return None if np.isnan(chosen) else chosen
+        chosen = self.good_from
+        if chosen is None:
+            chosen = even_split(human)
+        if np.isnan(chosen):
+            return None
+        return chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,5 +272,6 @@ def _restored(noun: type[T], values: Mapping[str, Any]) -> T:
 def _scores_file(folder: str | os.PathLike[str], method: str) -> Path:
     """Named after the method; a name that is no file's name on every system gets a hash besides."""
     name = re.sub(r"[^\w.,+-]+", "_", method)[:100]
-    name = name if name == method else f"{name}-{text_hash(method)[:6]}"
+    if name != method:
+        name = f"{name}-{text_hash(method)[:6]}"
     return Path(folder) / "scores" / f"{name}.jsonl"

@@ -140,8 +140,11 @@ class DegradedWriter:
 
     def _rung(self, task: Task, job: Job, damaging: Damaging | None, material: Material, taken: set[str]) -> Rung:
         severity = 1.0 - job.fraction
-        good = damaging.good if damaging else GoodText("", _why_no_good_text(job.context, task))
-        draw = damaging.draw if damaging else 0
+        good = GoodText("", _why_no_good_text(job.context, task))
+        draw = 0
+        if damaging is not None:
+            good = damaging.good
+            draw = damaging.draw
         made_by: dict[str, Any] = {"writer": self.name, "model": f"degrade@{REVISION}", "seed": self.seed}
         if job.attempt > 1:
             made_by["attempt"] = job.attempt

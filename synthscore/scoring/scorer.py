@@ -300,31 +300,43 @@ class Scorer:
         return Texts(templates=templates, attribute=attribute, items=items)
 
     def _criteria_of(self, item: Item) -> list[tuple[Criterion, str]]:
-        """On what the item is judged; and, where it cannot be asked about, the reason why not."""
-        broken = item.target.of_row if isinstance(item.target, InputError) else ""
+        """On what the item is judged; and, where it cannot be asked about, the reason why not, else "".
+
+        An item that holds no text keeps its own reason, whatever else is wrong with its row.
+        """
+        no_text = ""
+        if isinstance(item.target, InputError):
+            no_text = item.target.of_row
+
+        def refuse(reason: str) -> list[tuple[Criterion, str]]:
+            return [(("", item.attribute), no_text or reason)]
+
         task = "" if self.named_task else item.task
         if task and self.criteria and task not in self.criteria:
             there = ", ".join(self.criteria)
-            reason = f"the row's task is {task!r}, and there are only ladders of {there}. To overrule it: --task NAME"
-            return [(("", item.attribute), broken or reason)]
+            return refuse(
+                f"the row's task is {task!r}, and there are only ladders of {there}. To overrule it: --task NAME"
+            )
         if not task:
             candidates = self._tasks_of(item)
-            if len(candidates) != 1:
-                which = f"ladders of {', '.join(candidates)}: say which with --task" if candidates else "no ladder"
-                return [(("", item.attribute), broken or f"context {item.context_id!r} has {which}")]
+            if not candidates:
+                return refuse(f"context {item.context_id!r} has no ladder")
+            if len(candidates) > 1:
+                names = ", ".join(candidates)
+                return refuse(f"context {item.context_id!r} has ladders of {names}: say which with --task")
             task = candidates[0]
         attributes = self.criteria.get(task, ())
         if not item.attribute or self.named_attributes:
-            if not attributes:
-                broken = broken or "nothing says on which attribute the text is judged. Name it: --attribute NAME"
-            return [((task, name), broken) for name in attributes or ("",)]
-        if item.attribute in attributes or not self.criteria:
-            return [((task, item.attribute), broken)]
-        reason = (
-            f"the row's attribute is {item.attribute!r}, and there are only ladders for {', '.join(attributes)}. "
-            "To overrule it: --attribute NAME"
-        )
-        return [(("", item.attribute), broken or reason)]
+            if attributes:
+                return [((task, name), no_text) for name in attributes]
+            reason = "nothing says on which attribute the text is judged. Name it: --attribute NAME"
+            return [((task, ""), no_text or reason)]
+        if self.criteria and item.attribute not in attributes:
+            return refuse(
+                f"the row's attribute is {item.attribute!r}, and there are only ladders for {', '.join(attributes)}. "
+                "To overrule it: --attribute NAME"
+            )
+        return [((task, item.attribute), no_text)]
 
     def _tasks_of(self, item: Item) -> Sequence[str]:
         """The tasks on which a row that names none can be judged."""
