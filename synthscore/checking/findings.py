@@ -110,7 +110,9 @@ def last_written(n_rungs: int, levels: Iterable[int]) -> int:
     """The rung from which the fewest others are written; of the two extremes the worst, which can be damaged again."""
     order = [level for wave in schedule(n_rungs) for level in wave]
     inner = [level for level in levels if level not in (1, n_rungs)]
-    return max(inner, key=order.index) if inner else min(levels)
+    if not inner:
+        return min(levels)
+    return max(inner, key=order.index)
 
 
 # ------------------------------------------------------------------------------------------------- texts alone
@@ -180,15 +182,23 @@ def _check_lengths(ladder: Ladder) -> Iterator[Finding]:
     lengths = [len(rung.text.split()) for rung in ladder.usable]
     if len(lengths) < 2 or max(lengths) <= _TIMES * min(lengths):
         return
-    ways = {(b > a) - (b < a) for a, b in pairwise(lengths)}
-    if len(ways) == 1:
+    steps = list(pairwise(lengths))
+    ever_longer = all(worse < better for worse, better in steps)
+    ever_shorter = all(worse > better for worse, better in steps)
+    if ever_longer or ever_shorter:
         evidence = f"the rungs have {', '.join(map(str, lengths))} words"
         yield Finding((), "length", evidence, amount=max(lengths) / min(lengths))
 
 
 def _check_judge(ladder: Ladder, judge: str) -> Iterator[Finding]:
-    writers = (str(rung.provenance.get("model") or "") for rung in ladder.usable)
-    if judge and _bare(judge) in {_bare(dict(Signature.of_any(name).parts).get("model", name)) for name in writers}:
+    if not judge:
+        return
+    writers = set()
+    for rung in ladder.usable:
+        signature = str(rung.provenance.get("model") or "")
+        model = dict(Signature.of_any(signature).parts).get("model", signature)
+        writers.add(_bare(model))
+    if _bare(judge) in writers:
         evidence = f"{judge} is the judge, and wrote rungs of this ladder"
         yield Finding((), "own-judge", evidence, flagged=False)
 

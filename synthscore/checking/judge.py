@@ -180,10 +180,16 @@ class JudgeReport:
         groups = self.by_attribute()
         several_tasks = len({task for task, _ in self.decisions}) > 1
         names = []
-        for key in [key for key, decided in self.decisions.items() if decided == decision]:
+        for key, decided in self.decisions.items():
+            if decided != decision:
+                continue
             share, _, n = groups[key].in_order
-            name = "/".join(key) if several_tasks else key[1]
-            shown = f"{share:.0%} of {n} pairs" if n else "no answer"
+            _, name = key
+            if several_tasks:
+                name = "/".join(key)
+            shown = "no answer"
+            if n:
+                shown = f"{share:.0%} of {n} pairs"
             names.append(f"{name} ({shown})")
         if not names:
             return ""
@@ -198,8 +204,14 @@ class JudgeReport:
         if math.isnan(share) or share <= CONTRADICTING:
             return ""
         labels = self.signature.part("labels").partition(" & ")[0].split(",")  # Of several tasks, the first one's.
-        better = labels.index("B") if self.protocol == "choose" else 0
-        label = labels[better if np.nanmean(np.sign(self.log_odds)) > 0 else 1 - better]
+        better = 0
+        worse = 1
+        if self.protocol == "choose":  # The text asked about is B.
+            better = labels.index("B")
+            worse = 1 - better
+        label = labels[worse]
+        if np.nanmean(np.sign(self.log_odds)) > 0:
+            label = labels[better]
         sizes = f"prior {self.prior:+.1f} nats, signal {self.signal:.1f}"
         if math.isnan(self.prior):
             sizes = "its answers are certain"

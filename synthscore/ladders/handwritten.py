@@ -142,7 +142,10 @@ def _texts(row: Row) -> tuple[str, dict[int, str]]:
         remedy = "Write it as JSON, or each rung into a column of its own: rung_1, rung_2, ..."
         raise row_error(row, "rungs", rungs, f"rungs is no list ({error})", remedy) from error
     if rungs is None:
-        columns = {int(match[1]): name for name in row.values if (match := re.fullmatch(r"rung_?(\d+)", str(name)))}
+        columns = {}
+        for name in row.values:
+            if match := re.fullmatch(r"rung_?(\d+)", str(name)):
+                columns[int(match[1])] = name
         rungs = [row.values[columns[level]] for level in sorted(columns)]
         while rungs and is_missing(rungs[-1]):
             rungs.pop()

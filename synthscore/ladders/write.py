@@ -56,10 +56,13 @@ MOST_RUNGS = 5
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One rung to write. worse, better : texts of its parents, "" for an extreme or a writer that needs none.
-    others : the texts that the ladder has so far; the new one must differ from them.
-    first : number of the first attempt; each has another seed, so that a rung can be written again.
-    refused : what was wrong with the texts that were written for it so far."""
+    """One rung to write.
+
+    worse, better : texts of its parents, "" for an extreme or a writer that needs none
+    others : the texts that the ladder has so far; the new one must differ from them
+    first : number of the first attempt; each has another seed, so that a rung can be written again
+    refused : what was wrong with the texts that were written for it so far
+    """
 
     context: Context
     attribute: Attribute
@@ -102,8 +105,12 @@ class Job:
 
 
 class Writer(Protocol):
-    """Writes rungs. name : in provenance. needs_parents : whether a rung between two others is made from their texts;
-    if not, all jobs of a run come in one call, coarser levels first, and in each wave the better rungs first."""
+    """Writes rungs.
+
+    name : in provenance
+    needs_parents : whether a rung between two others is made from their texts; if not, all jobs of a run come in one
+        call, coarser levels first, and in each wave the better rungs first
+    """
 
     name: str
     needs_parents: bool

@@ -260,8 +260,12 @@ def _log_probs(row: Row, first: str, second: str) -> _LogProbs:
         p = require_number(row, name, "a probability from 0 to 1")
         if not 0 <= p <= 1:
             raise row_error(row, name, p, f"probability is {p:g}, expected 0 to 1", "Mend or remove the row")
-        log_p_first = math.log(p) if p > 0 else -math.inf
-        log_p_second = float(np.log1p(-p)) if p < 1 else -math.inf
+        log_p_first = -math.inf
+        log_p_second = -math.inf
+        if p > 0:
+            log_p_first = math.log(p)
+        if p < 1:
+            log_p_second = float(np.log1p(-p))
         return log_p_first, log_p_second, -math.inf
     value = row.values[name]
     if name == "winner":
