@@ -339,11 +339,17 @@ class RatedRows:
     @property
     def unrated(self) -> tuple[str, ...]:
         """Lines: texts and ratings that are not there."""
-        n_texts = len({id_ for by_id in self._rated.values() for id_ in by_id})
-        silent = [id_ for id_ in self._texts if not any(id_ in by_id for by_id in self._rated.values())]
-        counted = {f"texts: nobody rated them, such as {', '.join(map(repr, silent[:3]))}": len(silent)}
-        counted |= {f"texts: not rated on {name}": n_texts - len(by_id) for name, by_id in self._rated.items()}
-        return tuple(f"{n} {what}" for what, n in counted.items() if n)
+        rated = {id_ for by_id in self._rated.values() for id_ in by_id}
+        never_rated = [id_ for id_ in self._texts if id_ not in rated]
+        lines = []
+        if never_rated:
+            examples = ", ".join(map(repr, never_rated[:3]))
+            lines.append(f"{len(never_rated)} texts: nobody rated them, such as {examples}")
+        for name, by_id in self._rated.items():
+            n_without = len(rated) - len(by_id)
+            if n_without:
+                lines.append(f"{n_without} texts: not rated on {name}")
+        return tuple(lines)
 
 
 def _text(row: Row) -> tuple[str, str]:
@@ -426,4 +432,6 @@ def _ratings(row: Row, name: str, value: Any) -> MeanRating:
     if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):
         return MeanRating(rating(value))
     single = tuple(number for item in value if (number := rating(item)) is not None)
-    return MeanRating(sum(single) / len(single) if single else None, single)
+    if not single:
+        return MeanRating(None)
+    return MeanRating(sum(single) / len(single), single)

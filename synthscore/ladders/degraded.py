@@ -1,4 +1,8 @@
-"""The degraded writer: rungs of known order without a model, a good text damaged more and more."""
+"""The degraded writer: a good text -> rungs of known order, by more and more damage, without a model.
+
+Of each context it takes a good text, plans damage to it (synthscore.degrade.damage), and gives each rung the part of
+that plan which is its severity, 1 - fraction.
+"""
 
 from __future__ import annotations
 
@@ -182,7 +186,12 @@ def _spaced(text: str) -> str:
 def _good_texts(context: Context, task: Task) -> tuple[GoodText, ...]:
     """The good texts that a context gives, in the order in which they are tried."""
     texts = [text.strip() for text in context.references]
-    good = [GoodText(text, f"reference {n}" if n > 1 else "reference") for n, text in enumerate(texts, 1)]
+    good = []
+    for number, text in enumerate(texts, 1):
+        source = "reference"
+        if number > 1:
+            source = f"reference {number}"
+        good.append(GoodText(text, source))
     if _summarises(task):
         central = _central_sentences(context.text)
         whole = list(dict.fromkeys(sentences(context.text)))

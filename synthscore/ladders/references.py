@@ -282,7 +282,9 @@ class References:
         held = [name for name in tasks if (name, context_id, attribute) in self._index]
         if len(held) == 1:
             return self._index[held[0], context_id, attribute]
-        wanted = f"{context_id}/{attribute}" if task is None else f"{task}/{context_id}/{attribute}"
+        wanted = f"{context_id}/{attribute}"
+        if task is not None:
+            wanted = f"{task}/{wanted}"
         if held:
             names = ", ".join(held)
             message = f"{self.source} holds {len(held)} ladders {wanted}, for the tasks {names}. Say which with task="
@@ -365,7 +367,9 @@ class References:
         )
 
     def _carried(self, task: Task) -> Task:
-        named = f", with the templates {', '.join(sorted(task.templates))}" if task.templates else ""
+        named = ""
+        if task.templates:
+            named = f", with the templates {', '.join(sorted(task.templates))}"
         _LOG.info("task %s (%s%s): as the ladders of %s came with it", task.name, task_hash(task), named, self.source)
         return task
 
@@ -393,7 +397,9 @@ class References:
             one ladder with other texts
         """
         require_kind("references", source, (str, os.PathLike), "a folder, a file or a hub id")
-        name = str(Path(source)) if revision is None else f"{source}@{revision}"
+        name = str(Path(source))
+        if revision is not None:
+            name = f"{source}@{revision}"
         paths = find_files(source, revision)
         index: dict[Key, ClosedLadder] = {}
         tasks: dict[str, Task] = {}

@@ -45,7 +45,8 @@ class LadderFile:
     """
 
     def __init__(self, path: Path, name: str) -> None:
-        self.path, self.name = path, name
+        self.path = path
+        self.name = name
         self._stamp = self._read_stamp()
         with self._open() as file:
             self._metadata = file.metadata
@@ -103,8 +104,10 @@ def find_files(source: str | os.PathLike[str], revision: str | None) -> list[Pat
     parquet = sorted((*path.glob("*.parquet"), *path.glob("*/*.parquet")))
     if parquet and all(file.name == DATA for file in parquet):
         return parquet
-    advice = f". Name one of its files, such as {parquet[0]}" if parquet else f". {MAKE}"
-    message = f"cannot load {path}: it holds no {DATA}, so it is no references folder{advice}"
+    advice = MAKE
+    if parquet:
+        advice = f"Name one of its files, such as {parquet[0]}"
+    message = f"cannot load {path}: it holds no {DATA}, so it is no references folder. {advice}"
     raise ReferencesError(message, source=str(path))
 
 
@@ -304,7 +307,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         json.dumps(manifest, ensure_ascii=False).encode()  # a ValueError for half a surrogate pair
     except (OSError, ValueError):
         return {}
-    return manifest if isinstance(manifest, dict) else {}
+    if not isinstance(manifest, dict):
+        return {}
+    return manifest
 
 
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:

@@ -1,7 +1,8 @@
 """Texts compared with each other -> scores: comparative assessment, products of experts.
 
-Each context is a problem of its own: between contexts, only the ranks of what comes out can be compared. What can be
-asked at the same time is one call to the judge, about all contexts.
+The texts of a context are compared in pairs, and the comparisons ranked (synthscore.ranking); the scores of a ranking
+are the texts' scores. Scores of two contexts have no common scale: only ranks can be compared between them. All
+contexts are asked about in one call of the judge.
 """
 
 from __future__ import annotations
