@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -13,7 +12,7 @@ from ..evaluation.agreement import Agreement
 from ..evaluation.intervals import LEAST_CONTEXTS
 from ..evaluation.result import AUC, Evaluation
 from ..signature import Signature
-from .messages import clip, counted, reasons
+from .messages import clip, counted, format_number, reasons
 
 WIDTH = 100  # of a table
 _NAME = 34  # characters of a method's name
@@ -123,7 +122,7 @@ def _cell(value: float, low: float | None, high: float | None) -> str:
 
 def _number(value: float) -> str:
     """Two decimals, without the 0 before them: no correlation is more than 1."""
-    return "-" if math.isnan(value) else f"{value:.2f}".replace("0.", ".", 1).replace("-.00", ".00")
+    return format_number(value).replace("0.", ".", 1).replace("-.00", ".00")
 
 
 def _notes(e: Evaluation, level: str, statistic: str) -> Iterator[str]:

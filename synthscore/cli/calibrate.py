@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from .labels import LabelOptions
-from .messages import INCOMPLETE, OK, Messages, UsageError, counted
+from .messages import Messages, UsageError, counted, exit_code
 from .options import FileIn, Input, Output
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def calibrate(
     else:
         certificate.save(output)
     messages.note(*_lines(labelled, certificate), signature=str(certificate.signature))
-    return INCOMPLETE if labelled.n_broken else OK
+    return exit_code(not labelled.n_broken)
 
 
 def _lines(labelled: Labelled, certificate: Certificate) -> Iterator[str]:

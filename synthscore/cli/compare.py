@@ -9,7 +9,7 @@ from typing import Literal
 from cyclopts import Parameter
 
 from ..ranking import ComparisonSets, Selection
-from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, counted, reasons, usage
+from .messages import ERROR, OK, Messages, UsageError, counted, exit_code, reasons, usage
 from .options import (
     Answering,
     AnyTask,
@@ -137,4 +137,4 @@ def compare(
     if not sets.sets and not judging.shard:
         messages.warn("nothing could be compared")
         return ERROR
-    return OK if sets.complete else INCOMPLETE
+    return exit_code(sets.complete)

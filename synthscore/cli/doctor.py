@@ -16,7 +16,7 @@ from ..errors import EngineError
 from ..judging.asking import Pair, ProtocolName, Verdicts, ask, labels_of, prompt_of
 from ..judging.templates import Templates
 from ..types import Context
-from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, counted, table
+from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, counted, exit_code, format_number, table
 from .options import Answering, AnyTask, DryRun, JudgeOptions, Output, Positive
 from .panels import FIRST
 
@@ -149,7 +149,9 @@ def doctor(
         _print_wrapped(f"In words: {repeats.words}.")
     _print_wrapped(report.verdict)
     decisions = set(report.decisions.values())
-    return OK if decisions == {"can"} else ERROR if decisions == {"cannot"} else INCOMPLETE
+    if decisions == {"cannot"}:
+        return ERROR
+    return exit_code(decisions == {"can"})
 
 
 def _curated(known: Task, attribute: str | None) -> References:
@@ -263,7 +265,7 @@ def _print_wrapped(text: str) -> None:
 
 
 def _percent(share: float) -> str:
-    return "-" if math.isnan(share) else f"{share:.0%}"
+    return format_number(share, ".0%")
 
 
 def _print(name: str, lines: list[str]) -> None:

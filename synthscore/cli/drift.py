@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .messages import INCOMPLETE, OK, Messages, UsageError, counted, table
+from .messages import Messages, UsageError, counted, exit_code, table
 from .options import FileIn, Input
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def drift(
     print("\n\n".join(_shown(each) for each in drifts))
     if errors:
         messages.note(f"{counted(len(errors), 'row')} could not be used: {errors[0]}")
-    return OK if not errors and all(each.verdict == "none" for each in drifts) else INCOMPLETE
+    return exit_code(not errors and all(each.verdict == "none" for each in drifts))
 
 
 def _shown(drift: Drift) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from .labels import LabelOptions
-from .messages import INCOMPLETE, OK, Messages, UsageError, table
+from .messages import Messages, UsageError, exit_code, format_number, table
 from .options import FileIn, Input, RowsOut
 from .panels import FIRST
 
@@ -82,7 +83,8 @@ def estimate(
     else:
         print(_table(found, "share" if min_score is not None else "mean"))
     messages.note(*_lines(found), signature=str(found.signature))
-    return INCOMPLETE if found.n_broken or any(row.value.low != row.value.low for row in found) else OK
+    has_intervals = all(not math.isnan(row.value.low) for row in found)
+    return exit_code(has_intervals and not found.n_broken)
 
 
 def _table(found: Estimates, what: str) -> str:
@@ -101,8 +103,8 @@ def _table(found: Estimates, what: str) -> str:
 
 
 def _shown(figure: IntervalEstimate) -> str:
-    if figure.low != figure.low:
-        return "-" if figure.value != figure.value else f"{figure.value:.2f}"
+    if math.isnan(figure.low):
+        return format_number(figure.value)
     return f"{figure.value:.2f} [{figure.low:.2f}, {figure.high:.2f}]"
 
 

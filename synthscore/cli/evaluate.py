@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from ..errors import InputError
 from ..judging.asking import Asking
-from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, Watched
+from .messages import ERROR, OK, Messages, UsageError, Watched, exit_code
 from .messages import table as as_table
 from .options import (
     JUDGE,
@@ -375,7 +375,7 @@ def _exit_code(evaluation: Evaluation, messages: Messages, *, all_rows_used: boo
     if statuses <= {"unscored"}:
         messages.warn("nothing could be scored")
         return ERROR
-    return OK if all_rows_used and statuses == {"ok"} else INCOMPLETE
+    return exit_code(all_rows_used and statuses == {"ok"})
 
 
 def _as_json(evaluation: Evaluation, name: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from ..engine import Sampling
 from ..errors import InputError
 from ..signature import Signature
 from ..types import Ladder, Task
-from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, counted, reasons
+from .messages import ERROR, OK, Messages, UsageError, counted, exit_code, reasons
 from .options import (
     Count,
     DryRun,
@@ -116,8 +116,8 @@ def generate(
 
     Args:
         output: the references folder to write or add to
-        task: summarization, dialogue, story, data_to_text, question, support_replies, product_descriptions, or a folder
-            with a task.toml
+        task: response (to any prompt), summarization, dialogue, story, data_to_text, question, support_replies,
+            product_descriptions, or a folder with a task.toml
         attribute: may be repeated; all: every one of the task
         findings: what `synthscore references check ladders/ -o FILE` wrote: the rungs to be written again
         model: the writer: a model on the hub, or a folder
@@ -214,7 +214,7 @@ def generate(
     if ladders and not n_written:
         messages.warn("not one rung could be written")
         return ERROR
-    return INCOMPLETE if failed or kept or errors or n_left_out else OK
+    return exit_code(not (failed or kept or errors or n_left_out))
 
 
 def shorter(ladders: Sequence[Ladder]) -> Iterator[str]:

@@ -35,6 +35,11 @@ if TYPE_CHECKING:
 OK, ERROR, USAGE, INCOMPLETE, STOPPED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 4, 130, 141
 
 
+def exit_code(complete: bool) -> int:
+    """complete : all that was asked for is there"""
+    return OK if complete else INCOMPLETE
+
+
 class UsageError(SynthscoreError):
     """Options that contradict each other, or that mean nothing. Exit code 2."""
 
@@ -61,6 +66,11 @@ def as_usage(error: InputError) -> UsageError:
 def visible(text: str) -> str:
     """Control characters as their escapes, line breaks and tabs aside: no text changes what a terminal shows."""
     return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda match: repr(match[0])[1:-1], text)
+
+
+def format_number(value: float, form: str = ".2f") -> str:
+    """A number as `form` says, as ".0%"; what is not known, NaN, is a dash."""
+    return "-" if math.isnan(value) else format(value, form)
 
 
 def counted(n: int, noun: str, plural: str = "") -> str:
@@ -121,9 +131,9 @@ def clip(text: str, size: int) -> str:
 
 
 def _cell(value: object) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    if value is None:
         return "-"
-    return f"{value:.2f}" if isinstance(value, float) else visible(str(value))
+    return format_number(value) if isinstance(value, float) else visible(str(value))
 
 
 # ------------------------------------------------------------------------------------------------- stderr

@@ -17,7 +17,7 @@ from ..io.formats import list_formats
 from ..io.shards import Shard
 from ..judging.asking import Asking, ProtocolName
 from .costs import command_budget
-from .messages import INCOMPLETE, OK, Messages, UsageError, Watched, held_stdout
+from .messages import Messages, UsageError, Watched, exit_code, held_stdout
 from .panels import FIRST
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ class Tolerance:
 
     def exit_code(self, n_open: int, n_rows: int) -> int:
         """n_open : of n_rows, those that are not done in full"""
-        return OK if n_open <= self._most(n_rows) else INCOMPLETE
+        return exit_code(n_open <= self._most(n_rows))
 
     def _most(self, n_rows: int) -> float:
         """raises : UsageError"""

@@ -16,7 +16,7 @@ from ..ranking import rank as rank_sets
 from ..ranking.methods import DEBIAS, RESAMPLES, STDERR, default_method, method_of
 from ..ranking.sets import JUDGE
 from .compare import ComparingOptions
-from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, counted, reasons, spaced, usage
+from .messages import ERROR, OK, Messages, UsageError, counted, exit_code, reasons, spaced, usage
 from .options import FileIn, Input, Judges, RowsIn, RowsOut, Seed
 from .score import jury_lines
 
@@ -121,7 +121,7 @@ def rank(
     if statuses <= {"unscored"}:
         messages.warn("nothing could be ranked")
         return ERROR
-    return OK if statuses == {"ok"} and sets.complete else INCOMPLETE
+    return exit_code(statuses == {"ok"} and sets.complete)
 
 
 def _refuse_contradictions(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, counted, reasons, table
+from .messages import ERROR, OK, Messages, UsageError, counted, exit_code, reasons, table
 from .options import AskingOptions, DryRun, JudgeOptions, OneAttribute, OneTask, Output, Positive, Share
 from .score import ScoringOptions
 
@@ -94,7 +94,9 @@ def redteam(
     asked = f"{counted(len(report.canaries), 'rung')}, {counted(len(report.attacks), 'attack')}"
     unscored = [f"{counted(len(report.reasons), 'text')} unscored:", *reasons(report.reasons)] if report.reasons else []
     messages.note(asked, *unscored, *engine.cost, signature=str(report.signature))
-    return ERROR if beyond else INCOMPLETE if report.reasons else OK
+    if beyond:
+        return ERROR
+    return exit_code(not report.reasons)
 
 
 def _percent(share: float) -> str:

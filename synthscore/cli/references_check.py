@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from ..judging.asking import ProtocolName
-from .messages import INCOMPLETE, OK, Messages, UsageError, Watched, clip, counted, reasons, table
+from .messages import Messages, UsageError, Watched, clip, counted, exit_code, format_number, reasons, table
 from .options import Answering, Count, JudgeOptions, MoreRows, OneAttribute, OneTask, Revision, Source, given
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def check(
         signature=str(report.signature or ""),
     )
     noted = strict and any(checked.findings for checked in report.ladders)
-    return INCOMPLETE if report.n_flagged or noted else OK
+    return exit_code(not report.n_flagged and not noted)
 
 
 def _print(report: CheckReport, worst: int) -> None:
@@ -141,7 +141,7 @@ def _print(report: CheckReport, worst: int) -> None:
 
 
 def _steps(values: Sequence[float], digits: int) -> str:
-    return " ".join("-" if math.isnan(value) else f"{value:.{digits}f}" for value in values) or "-"
+    return " ".join(format_number(value, f".{digits}f") for value in values) or "-"
 
 
 def _print_kinds(report: CheckReport, flagged: bool, title: str) -> None:

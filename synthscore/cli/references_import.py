@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import InputError
 from .generate import changed_tasks, look_at, now_holds
-from .messages import INCOMPLETE, OK, Messages, counted, reasons
+from .messages import Messages, counted, exit_code, reasons
 from .options import AnyTask, Input, OneAttribute, Output, RowsIn
 
 
@@ -72,4 +72,4 @@ def import_(
         *changed_tasks(held, total),
         signature=f"references:{total.hash[:12]}",
     )
-    return INCOMPLETE if why else OK
+    return exit_code(not why)

@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from urllib.parse import quote
 
-from .messages import INCOMPLETE, OK, Messages, UsageError, counted, reasons
+from .messages import Messages, UsageError, counted, exit_code, reasons
 from .options import FileIn, LaddersIn, Output
 
 
@@ -79,4 +79,4 @@ def report(
         messages.note(f"{beside}/: {n_bytes / 1000:.0f} kB, every row")
     if found.left_out:
         messages.note("left out while reading:", *reasons(found.left_out))
-    return INCOMPLETE if found.left_out else OK
+    return exit_code(not found.left_out)

@@ -37,6 +37,7 @@ from .overview import Overview, is_terminal
 if TYPE_CHECKING:
     from ..engine import Engine
     from ..scoring.anchored import Scale
+    from ..scoring.anchored.model import JudgeModel
     from ..scoring.ladder import Scoring
     from ..scoring.method import Method
     from ..scoring.run import Tally
@@ -328,54 +329,71 @@ def asked_line(asking: Asking, counts: Counts) -> str:
     if full := counts.n_full:
         saved = f"{100 - 100 * counts.n_in_rounds / full:.0f} % saved"
         asked += f", {spaced(counts.n_in_rounds)} of {spaced(full)} about texts ({saved})"
-    found = f"{spaced(counts.statuses['ok'])} scored"
-    found += "".join(f", {spaced(counts.statuses[s])} {s}" for s in ("partial", "unscored") if counts.statuses[s])
-    unmet = f"; the rule is not met by {counted(counts.n_unmet, 'score')} on which all was asked"
-    return f"{asked}; {found}{unmet * (counts.n_unmet > 0)}"
+    line = f"{asked}; {spaced(counts.statuses['ok'])} scored"
+    for status in ("partial", "unscored"):
+        if counts.statuses[status]:
+            line += f", {spaced(counts.statuses[status])} {status}"
+    if counts.n_unmet:
+        line += f"; the rule is not met by {counted(counts.n_unmet, 'score')} on which all was asked"
+    return line
 
 
 def judge_lines(scales: Sequence[Scale]) -> Iterator[str]:
     """What each judge is like, by the scales that it was fitted for."""
     models = {scale.signature.part("model") for scale in scales}
     for scale in scales:
-        judge = scale.judge
         name = f"{scale.attribute}, {scale.n_rungs} rungs"
         if len(models) > 1:
             name = f"{scale.signature.part('model')}: {name}"
-        if why := scale.useless:
-            yield f"{name}: {why}"
-            continue
-        better, worse, similar = judge.probs(np.array(judge.position_bias))
-        ties = f"{100 * judge.probs(np.array(0.0))[2]:.0f} % similar for equal texts" if similar else "no ties"
-        bias = (
-            f"position bias {judge.position_bias:+.2f} nats (better {better:.2f}, worse {worse:.2f} for equal texts)"
-            if judge.bias_known
-            else "position bias not known (one order, no rungs against rungs), taken as 0"
-        )
-        shift, stretch, uneven = judge.rung_sd
-        yield f"{name}: judge tells {judge.discrimination:.2f} nats a rung, {ties}; {bias}"
+        if scale.useless:
+            yield f"{name}: {scale.useless}"
+        else:
+            yield from _describe_judge(name, scale)
+
+
+def _describe_judge(name: str, scale: Scale) -> Iterator[str]:
+    judge = scale.judge
+    sharpness = f"judge tells {judge.discrimination:.2f} nats a rung"
+    yield f"{name}: {sharpness}, {_describe_ties(judge)}; {_describe_bias(judge)}"
+    shift, stretch, uneven = judge.rung_sd
+    ladders = (
+        f"  {judge.n_ladders} ladders: single rungs are off by {uneven:.2f}; their lengths differ by "
+        f"{100 * stretch:.0f} %, or the judge's sharpness by {100 * judge.sharpness_sd:.0f} % (texts tell one from "
+        f"the other to {100 * judge.sharpness_told:.0f} %, the rest is shared); what sets contexts apart: ladders "
+        f"{shift:.2f}, texts {judge.context_sd:.2f} rungs"
+    )
+    if not judge.converged:
+        ladders += "; the fit did NOT converge"
+    yield ladders
+    yield (
+        f"  correlation of the noise: {judge.pair_correlation:.2f} between answers about the same two texts, "
+        f"{judge.rung_correlation:.2f} between those about neighbouring rungs"
+    )
+    if scale.falling:
         yield (
-            f"  {judge.n_ladders} ladders: single rungs are off by {uneven:.2f}; their lengths differ by "
-            f"{100 * stretch:.0f} %, or the judge's sharpness by {100 * judge.sharpness_sd:.0f} % (texts tell one from "
-            f"the other to {100 * judge.sharpness_told:.0f} %, the rest is shared); what sets contexts apart: ladders "
-            f"{shift:.2f}, texts {judge.context_sd:.2f} rungs"
-            + ("" if judge.converged else "; the fit did NOT converge")
+            f"  the judge puts {scale.falling_words} upside down: look at these ladders (references check). "
+            "Texts are placed on them as they are seen"
         )
+    bias_in_rungs = judge.bias_sd / judge.discrimination
+    if scale.signature.part("orders") == "1" and bias_in_rungs >= 0.1:
         yield (
-            f"  correlation of the noise: {judge.pair_correlation:.2f} between answers about the same two texts, "
-            f"{judge.rung_correlation:.2f} between those about neighbouring rungs"
+            f"  the position bias differs by {judge.bias_sd:.2f} nats from text to text, in one order a score "
+            f"by {bias_in_rungs:.2f} rungs: the errors count that, and --both-orders takes it out"
         )
-        if scale.falling:
-            yield (
-                f"  the judge puts {scale.falling_words} upside down: look at these ladders (references check). "
-                "Texts are placed on them as they are seen"
-            )
-        rungs = judge.bias_sd / judge.discrimination
-        if scale.signature.part("orders") == "1" and rungs >= 0.1:
-            yield (
-                f"  the position bias differs by {judge.bias_sd:.2f} nats from text to text, in one order a score "
-                f"by {rungs:.2f} rungs: the errors count that, and --both-orders takes it out"
-            )
+
+
+def _describe_ties(judge: JudgeModel) -> str:
+    similar = judge.probs(np.array(0.0))[2]
+    if not similar:
+        return "no ties"
+    return f"{100 * similar:.0f} % similar for equal texts"
+
+
+def _describe_bias(judge: JudgeModel) -> str:
+    if not judge.bias_known:
+        return "position bias not known (one order, no rungs against rungs), taken as 0"
+    better, worse, _ = judge.probs(np.array(judge.position_bias))
+    return f"position bias {judge.position_bias:+.2f} nats (better {better:.2f}, worse {worse:.2f} for equal texts)"
 
 
 def jury_lines(juries: Mapping[tuple[str, ...], Jury]) -> Iterator[str]:

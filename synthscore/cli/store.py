@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 from ..errors import StoreError
-from .messages import INCOMPLETE, OK, Messages, UsageError, counted, spaced, table
+from .messages import OK, Messages, UsageError, counted, exit_code, spaced, table
 from .options import Positive, RowsOut
 from .panels import ARGUMENTS, OPTIONS
 
@@ -222,7 +222,7 @@ def add(
             f"{opened.path}: {counted(len(opened), 'answer')}; {spaced(added.n_unasked)} of "
             f"{counted(added.n_questions, 'question')} still unasked",
         )
-    return OK if added.complete else INCOMPLETE
+    return exit_code(added.complete)
 
 
 def _require_files(what: str, *files: str) -> None:

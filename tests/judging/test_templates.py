@@ -33,6 +33,7 @@ EXPECTED = {
     "story": "relevance coherence empathy surprise engagement complexity",
     "data_to_text": "fluency grammar semantics overall",
     "question": "difficulty",
+    "response": "helpfulness correctness clarity conciseness overall",
     "support_replies": "politeness resolution",
     "product_descriptions": "accuracy appeal",
 }

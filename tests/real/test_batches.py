@@ -1,7 +1,6 @@
 """With a real model: a whole job by files alone, answered by a tiny runner; its scores are those of the live route."""
 
 import json
-import threading
 from pathlib import Path
 
 import pytest
@@ -11,36 +10,9 @@ from synthscore.engines import open_engine
 from synthscore.ladders.references import References
 from synthscore.resources import resource
 from tests.batch_runner import run_batch
-from tests.model_server import ModelServer
 from tests.real.conftest import MODEL
 
 pytestmark = pytest.mark.slow
-
-
-class Caching(ModelServer):
-    """Reads each sequence once: the live route asks about those that the files have asked about."""
-
-    def __init__(self, engine, root):
-        super().__init__(engine, root)
-        self.read = {}
-
-    def _next(self, ids):
-        key = tuple(ids)
-        if key not in self.read:
-            self.read[key] = super()._next(ids)
-        return self.read[key]
-
-
-@pytest.fixture(scope="module")
-def server(smollm, tmp_path_factory):
-    folder = str(tmp_path_factory.mktemp("smollm"))
-    smollm.prompts.tokenizer.save_pretrained(folder)
-    server = Caching(smollm, folder)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.close()
-    thread.join()
 
 
 def rounds(server, *argv):

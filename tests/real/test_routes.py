@@ -1,43 +1,19 @@
 """With a real model: what a server leaves unreported never puts the score of the model itself outside low..high."""
 
-import threading
-
 import numpy as np
 import pytest
 
 from benchmarks.routes import scored, texts
 from synthscore.engines import open_engine
 from synthscore.scoring.paper import rung_top
-from tests.model_server import ModelServer
 
 pytestmark = pytest.mark.slow
 
 
-class Caching(ModelServer):
-    """Reads each sequence once, however many of its most probable tokens are asked for."""
-
-    def __init__(self, engine, root):
-        super().__init__(engine, root)
-        self.read = {}
-
-    def _next(self, ids):
-        key = tuple(ids)
-        if key not in self.read:
-            self.read[key] = super()._next(ids)
-        return self.read[key]
-
-
 @pytest.fixture(scope="module")
-def route(smollm, tmp_path_factory):
+def route(server):
     """Opens the model behind a server, by method and number of tokens."""
-    folder = str(tmp_path_factory.mktemp("smollm"))
-    smollm.prompts.tokenizer.save_pretrained(folder)
-    server = Caching(smollm, folder)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield lambda method, top_k=None: open_engine(server.url, method=method, top_k=top_k, tokenizer=folder)
-    server.close()
-    thread.join()
+    return lambda method, top_k=None: open_engine(server.url, method=method, top_k=top_k, tokenizer=server.root)
 
 
 @pytest.fixture(scope="module")
