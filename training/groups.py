@@ -1,7 +1,7 @@
 """Documents of corpora -> groups: a few texts for one context, whose damage in one attribute is known.
 
 Of each document, `groups` chooses what is needed most (`_Tally`: task and attribute) and takes a good text that the
-document itself offers (good_texts.py). All other texts of the group are made from that one:
+document itself offers (good_texts.py). All other texts of the group are made from that one (sides.py):
 
     severity 0    edits that keep the meaning, and damage to *other* attributes
     above 0       damage to the attribute asked about (synthscore.degrade.damage, machine_text.py)
@@ -15,18 +15,17 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import combinations
-from typing import NamedTuple
 
 from numpy.random import Generator
 
-from synthscore.degrade.damage import DamagedText, attributes, damage_path, damages, damages_for
+from synthscore.degrade.damage import attributes
 from synthscore.degrade.edits import Material
 
-from .good_texts import BUILDERS, LIMITS, Base, Reasons, reworded
-from .machine_text import Source, machine_path, machines_for
-from .phrases import SURFACES, damaged_words, exchanged, once, replaced_phrase, surface
+from .good_texts import BUILDERS, LIMITS, Base, Reasons
+from .machine_text import Source
+from .phrases import SURFACES, damaged_words, surface
+from .sides import Item, Side, make_sides
 
 CARELESS = frozenset({"RasaHQ/STAR"})  # too many slips of the pen to stand as good texts
 WEIGHTS = {"summarization": 0.43, "dialogue": 0.38, "story": 0.12, "data_to_text": 0.05, "question": 0.02}
@@ -45,8 +44,6 @@ STYLES = {  # share of groups that are raw, in benchmark look, and mixed
     "question": (0.70, 0.15, 0.15),
 }
 ONE_TEXT = ("data_to_text", "question")  # tasks with one good text for all attributes of a document
-SMALLEST = 0.1  # severity worth a verdict
-CLOSE = 1e-9  # Severities that differ by less are equal.
 LONGER_WINS = {  # how much more often the longer text may be the better one: here length is part of what is asked
     ("summarization", "relevance"): 0.4,
     ("dialogue", "engagingness"): 0.55,
@@ -56,25 +53,7 @@ LONGER_WINS = {  # how much more often the longer text may be the better one: he
     ("dialogue", "naturalness"): 0.35,
     ("dialogue", "understandability"): 0.3,
 }
-TURNED = {  # damage that replaces a word or a name; asked about under the context as it is, and with both exchanged
-    ("summarization", "consistency"): (
-        "entity-same-document",
-        "entity-other-document",
-        "number-changed",
-        "content-word-replaced",
-    ),
-    ("data_to_text", "semantics"): ("wrong-value", "entity-other-document", "number-changed", "content-word-replaced"),
-    ("dialogue", "groundedness"): ("ungrounded-fact",),
-}
-FACT_DAMAGE = ("swapped-roles", "entity-same-document", "negation", "number-changed")
-FACTS_FIRST = 0.6  # of the paths of damage where one of these lowers the attribute: what counts of words cannot see
 NO_FULL_STOP = 0.25  # of the replies: it is no damage
-OF_OTHERS = 0.65  # of the good texts, where the context has others of another length that are as good
-_DULL = frozenset({"generic-reply", "shortened-reply", "echoed-turn", "dropped-facts"})
-UNSURE = {  # dull replies are rated lower in these as well, whatever their wording
-    ("dialogue", "naturalness"): _DULL,
-    ("dialogue", "understandability"): _DULL,
-}
 LEFT_OUT = {  # share of the documents: replies of one line, old novels and bookings would be most of all
     "jfainberg/self_dialogue_corpus": 0.85,
     "COST-ELTeC/ELTeC-eng": 0.5,
@@ -87,11 +66,6 @@ LEFT_OUT = {  # share of the documents: replies of one line, old novels and book
     "eth-nlped/mathdial": 0.8,
 }
 RICH = frozenset({"alexa/Topical-Chat"})  # long conversations about facts: as many groups as there are attributes
-MIN_GAP = 0.3  # between severities that come from different kinds of damage
-GRADED, FINE = 0.45, 0.3  # shares of groups whose worse texts are more and more damaged, or one that is hardly damaged
-TWO_BAD = 0.35  # share of groups with two texts that are equally bad
-OTHER_DAMAGE_GOOD, OTHER_DAMAGE_WORSE = 0.4, 0.25  # shares of good and of worse texts with damage to another attribute
-REWORDED = 0.85  # share of the further good texts that are reworded
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,19 +240,6 @@ class _Tally:
 # ------------------------------------------------------------------------------------------- a group from a good text
 
 
-@dataclass(frozen=True, slots=True)
-class _Item:
-    """A text of a group, before its looks. kind : as in Group.kinds
-
-    sound : the text without the damage in the attribute asked about; None where more was done to it than that damage
-    """
-
-    text: str
-    severity: float
-    kind: str
-    sound: str | None = None
-
-
 class _Balance:
     """Keeps the longer text the better one in half of the pairs of an attribute, or more where LONGER_WINS says so."""
 
@@ -316,16 +277,6 @@ def _net_longer(lengths: Sequence[int], severities: Sequence[float]) -> int:
     return net
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
-    """What is asked about the texts of a group, under which context, and how bad they then are."""
-
-    attribute: str
-    context: str
-    facts: str
-    items: Sequence[_Item]
-
-
 def _groups(
     base: Base,
     task: str,
@@ -340,7 +291,7 @@ def _groups(
     fits."""
     why = "no damage fits"
     for _ in range(5):
-        sides = _sides(base, task, attribute, rng, source, shares)
+        sides = make_sides(base, task, attribute, rng, source, turned=shares.turned, crossed=shares.crossed)
         if not sides:
             continue
         order = _choose_texts(task, sides, rng)
@@ -381,7 +332,7 @@ def _groups(
     return []
 
 
-def _choose_texts(task: str, sides: Sequence[_Side], rng: Generator) -> list[int]:
+def _choose_texts(task: str, sides: Sequence[Side], rng: Generator) -> list[int]:
     """Up to five texts of a length that the task allows, in random order; none where too few fit, or no side tells them
     apart."""
     low, high = LIMITS[task]
@@ -398,7 +349,7 @@ def _choose_texts(task: str, sides: Sequence[_Side], rng: Generator) -> list[int
 
 
 def _mark_damage(
-    items: Sequence[_Item], looks: Sequence[str], texts: Sequence[str]
+    items: Sequence[Item], looks: Sequence[str], texts: Sequence[str]
 ) -> tuple[tuple[bool, ...] | None, ...]:
     """Group.damaged of these texts in these looks."""
     damaged: list[tuple[bool, ...] | None] = []
@@ -410,11 +361,11 @@ def _mark_damage(
     return tuple(damaged)
 
 
-def _drop_full_stops(sides: Sequence[_Side], rng: Generator) -> list[_Side]:
+def _drop_full_stops(sides: Sequence[Side], rng: Generator) -> list[Side]:
     """Some of the texts without the full stop at their end, as people chat."""
     without = rng.random(len(sides[0].items)) < NO_FULL_STOP
 
-    def end(item: _Item, bare: bool) -> _Item:
+    def end(item: Item, bare: bool) -> Item:
         one_word = " " not in item.text
         if not bare or one_word or item.text.endswith(".."):
             return item
@@ -436,240 +387,6 @@ def _shown_twice(order: list[int], looks: list[str], rng: Generator) -> tuple[li
     others = [look for look in SURFACES if look != looks[chosen]]
     other_look = others[int(rng.integers(len(others)))]
     return [*order, order[chosen]], [*looks, other_look]
-
-
-def _sides(base: Base, task: str, attribute: str, rng: Generator, source: Source, shares: Shares) -> Sequence[_Side]:
-    """Texts of known severity, asked about in one attribute or two, under the context or under two; empty: none."""
-    if (task, attribute) in TURNED and rng.random() < shares.turned:
-        return _turned(base, task, attribute, rng, source)
-    # The attributes that damage can lower without lowering this one, and the other way round.
-    apart = []
-    for other in sorted(attributes()[task]):
-        if _only(task, attribute, other) and _only(task, other, attribute):
-            apart.append(other)
-    if apart and rng.random() < shares.crossed:
-        other = apart[int(rng.integers(len(apart)))]
-        crossed = _crossed(base, task, (attribute, other), rng, source)
-        return [_Side(name, base.context, base.facts, items) for name, items in crossed.items()]
-    items = _items(base, task, attribute, rng, source)
-    if not items:
-        return ()
-    return [_Side(attribute, base.context, base.facts, items)]
-
-
-def _turned(base: Base, task: str, attribute: str, rng: Generator, source: Source) -> Sequence[_Side]:
-    """A good text and one with a word or name changed, under the context, and under one in which it is changed as well:
-    what was wrong is then right. Nothing but the context tells."""
-    exchange = _exchange(base, TURNED[task, attribute], rng, source)
-    if exchange is None:
-        return ()
-    right = _with_reworded(base.text, exchange.old, rng)
-    wrong = _with_reworded(exchange.step.text, exchange.new, rng)
-    sides = []
-    for context, facts, good, bad in (
-        (base.context, base.facts, right, wrong),
-        (exchange.context, exchange.facts, wrong, right),
-    ):
-        items = [_Item(text, 0.0, "good", text) for text in good]
-        items.append(_Item(bad[0], exchange.step.severity, exchange.step.kind, good[0]))
-        # Which words of a reworded text are damaged is not known.
-        items += [_Item(text, exchange.step.severity, exchange.step.kind) for text in bad[1:]]
-        sides.append(_Side(attribute, context, facts, sorted(items, key=lambda item: item.text)))
-    return sides
-
-
-class _Exchange(NamedTuple):
-    """Damage that replaces the phrase `old` by `new`, and context and facts in which both are exchanged."""
-
-    step: DamagedText
-    old: str
-    new: str
-    context: str
-    facts: str
-
-
-def _exchange(base: Base, kinds: Sequence[str], rng: Generator, source: Source) -> _Exchange | None:
-    """The first damage, of these kinds in random order, that replaces a phrase which context or facts have as well."""
-    for index in rng.permutation(len(kinds)):
-        path = damage_path(base.text, (kinds[int(index)],), rng, source.material)
-        step = next(path, None)
-        if step is None:
-            continue
-        change = replaced_phrase(base.text, step.text)
-        if change is None:
-            continue
-        old, new = change
-        if not once(old, base.text) or not once(new, step.text):
-            continue
-        context = exchanged(base.context, old, new)
-        facts = exchanged(base.facts, old, new)
-        if (context, facts) != (base.context, base.facts):
-            return _Exchange(step=step, old=old, new=new, context=context, facts=facts)
-    return None
-
-
-def _with_reworded(text: str, phrase: str, rng: Generator) -> list[str]:
-    """The text, and the same in other words where these leave the phrase alone."""
-    other, _ = reworded(text, rng)
-    if other != text and once(phrase, other):
-        return [text, other]
-    return [text]
-
-
-def _only(task: str, attribute: str, other: str) -> tuple[str, ...]:
-    """Kinds of damage that surely lower the attribute, and surely not the other one."""
-    return tuple(kind for kind in damages_for(task, attribute) if kind in _neutral(task, other))
-
-
-@cache
-def neutral_for(task: str, attribute: str) -> tuple[str, ...]:
-    """The kinds of damage that lower some attribute of this task, and surely not this one."""
-    neutral = []
-    for name, damage in damages().items():
-        lowered = damage.lowers.get(task)
-        if not lowered:
-            continue
-        perhaps_lowered = damage.also.get(task, frozenset())
-        if attribute not in lowered | perhaps_lowered:
-            neutral.append(name)
-    return tuple(neutral)
-
-
-def _neutral(task: str, attribute: str) -> tuple[str, ...]:
-    """Kinds of damage that surely do not lower the attribute."""
-    return tuple(kind for kind in neutral_for(task, attribute) if kind not in UNSURE.get((task, attribute), ()))
-
-
-def _crossed(base: Base, task: str, asked: tuple[str, str], rng: Generator, source: Source) -> dict[str, list[_Item]]:
-    """The same texts for two attributes: a good one or two, some with damage to one attribute alone, and some to the
-    other alone. What tells the texts apart in the one is of no matter in the other."""
-    good = [(base.text, "good")]
-    others = [twin for twin in base.twins if twin != base.text]
-    if others and rng.random() < OF_OTHERS:
-        as_good = (others[int(rng.integers(len(others)))], "good")
-    else:
-        as_good = reworded(base.text, rng)
-    if as_good[0] != base.text:
-        good.append(as_good)
-    sides: dict[str, list[_Item]] = {name: [_Item(text, 0.0, kind, text) for text, kind in good] for name in asked}
-    for name, other in (asked, asked[::-1]):
-        start = sides[name][int(rng.integers(len(good)))]
-        severities = ((SMALLEST,), (0.5,), (SMALLEST, 0.6))
-        targets = severities[int(rng.integers(len(severities)))]
-        for item in _path(start, task, name, rng, source, targets, _only(task, name, other)):
-            sides[name].append(item)
-            sides[other].append(_Item(item.text, 0.0, item.kind, item.text))
-    return sides
-
-
-def _items(base: Base, task: str, attribute: str, rng: Generator, source: Source) -> list[_Item] | None:
-    """Texts of known severity: some as good as the base, some worse, on one or two paths of damage."""
-    good = [_Item(base.text, 0.0, "good", base.text)]
-    for _ in range(int(rng.integers(1, 3))):
-        good.append(_as_good(base, task, attribute, rng, source.material))
-    shape = rng.random()
-    start = good[int(rng.integers(len(good)))]
-    targets: tuple[float, ...] = (SMALLEST, 0.35)
-    if shape < GRADED:
-        targets = (SMALLEST, 0.5, 1.0)
-    steps = _path(start, task, attribute, rng, source, targets)
-    if not steps:
-        return None
-    if shape < GRADED:
-        worse = steps
-    elif shape < GRADED + FINE:
-        worse = steps[:1]
-    else:  # Two kinds of damage, whose severities are far apart.
-        first = steps[int(rng.integers(len(steps)))]
-        least = first.severity + MIN_GAP
-        other = _path(good[0], task, attribute, rng, source, (min(1.0, least), 1.0))
-        worse = [first, *(step for step in other if step.severity >= least - CLOSE)]
-    if rng.random() < TWO_BAD:
-        item = worse[int(rng.integers(len(worse)))]
-        other_words, _ = reworded(item.text, rng)
-        # Which words of the reworded text are damaged is not known.
-        worse.append(_Item(other_words, item.severity, item.kind))
-    worse = [_with_other_damage(item, task, attribute, rng, source.material, OTHER_DAMAGE_WORSE) for item in worse]
-    # Of equal texts the first counts. The order decides which texts a group takes, and nano's data depend on it.
-    unique = {item.text: item for item in reversed([*good, *worse])}
-    return list(reversed(unique.values()))
-
-
-def _as_good(base: Base, task: str, attribute: str, rng: Generator, material: Material) -> _Item:
-    """A text that is as good as the base in this attribute, if not in all."""
-    text = base.text
-    kind = "good"
-    if base.twins and rng.random() < OF_OTHERS:
-        text = base.twins[int(rng.integers(len(base.twins)))]
-    if rng.random() < REWORDED:
-        text, kind = reworded(text, rng)
-    item = _Item(text, 0.0, kind, text)
-    return _with_other_damage(item, task, attribute, rng, material, OTHER_DAMAGE_GOOD)
-
-
-def _with_other_damage(
-    item: _Item, task: str, attribute: str, rng: Generator, material: Material, share: float
-) -> _Item:
-    """In this share of cases: the text with one or two edits that hurt another attribute, and surely not this one."""
-    kinds = _neutral(task, attribute)
-    if item.severity:  # Only edits that leave the damage where it is.
-        kinds = tuple(kind for kind in kinds if damages()[kind].unit == "word" and kind != "cut-off-ending")
-    if not kinds or rng.random() >= share:
-        return item
-    kind = kinds[int(rng.integers(len(kinds)))]
-    path = damage_path(item.text, (kind,), rng, material)
-    step = next(path, None)
-    if step is None:
-        return item
-    if step.severity < 0.2 and rng.random() < 0.4:
-        step = next(path, step)
-    if item.severity:
-        return _Item(step.text, item.severity, f"{item.kind}+{kind}")
-    return _Item(step.text, 0.0, kind, step.text)
-
-
-def _path(
-    start: _Item,
-    task: str,
-    attribute: str,
-    rng: Generator,
-    source: Source,
-    targets: Sequence[float],
-    every: Sequence[str] = (),
-) -> list[_Item]:
-    """Steps on one path of damage, the first at or above each target severity (or the last of all).
-
-    every : kinds to choose from; default: all that lower the attribute
-    """
-    machines = () if every else machines_for(task, attribute, source)
-    every = every or damages_for(task, attribute)
-    of_facts = [kind for kind in FACT_DAMAGE if kind in every]
-    if of_facts and rng.random() < FACTS_FIRST:
-        machines = ()
-        every = of_facts
-    for _ in range(4):
-        size = min(len(every), 1 + int(rng.integers(3)))
-        kinds = tuple(every[int(i)] for i in rng.choice(len(every), size, replace=False))
-        used: list[str] = []
-        if start.kind in _neutral(task, attribute):
-            used.append(start.kind)
-        path: list[_Item] = []
-        wanted = list(targets)
-        if machines and rng.random() < source.machines:
-            steps = machine_path(start.text, machines, rng, source)
-        else:
-            steps = damage_path(start.text, kinds, rng, source.material)
-        for step in steps:
-            if step.kind not in used:
-                used.append(step.kind)
-            if step.severity >= wanted[0] - CLOSE:
-                path.append(_Item(step.text, step.severity, "+".join(used), start.text))
-                wanted = [target for target in wanted if target > step.severity + CLOSE]
-            if not wanted:
-                break
-        if path:
-            return path
-    return []
 
 
 def _looks(task: str, n_texts: int, rng: Generator) -> tuple[list[str], str]:

@@ -12,7 +12,8 @@ import numpy as np
 
 from ..engine import Engine, capabilities_of
 from ..io.fields import Item
-from ..judging.asking import Asking, both_in_one, mean_of_orders
+from ..judging.asking import Asking, mean_of_orders
+from ..judging.labels import both_in_one
 from ..signature import Signature
 from ..store.engine import StoredVerdicts
 from ..store.file import Store
