@@ -319,7 +319,7 @@ def _slope_ratio(wide: JudgeModel, posterior: Posterior) -> tuple[FloatArray, Fl
 
 
 def _text_ratio(answers: SoftAnswers, wide: JudgeModel, posterior: Posterior) -> tuple[FloatArray, FloatArray]:
-    """The mean distance of texts from the middle of their ladder, in rungs as long as the judge now sees them."""
+    """The mean position of texts: the middle, and their distance from it in rungs as long as they are now seen."""
     retained = 1 - (posterior.sd / wide.target_sd) ** 2
     middle = (wide.n_rungs + 1) / 2
     off_middle = posterior.mean - wide.target_mean + (wide.target_mean - middle) * retained
@@ -329,7 +329,10 @@ def _text_ratio(answers: SoftAnswers, wide: JudgeModel, posterior: Posterior) ->
 
 
 def _rung_ratios(wide: JudgeModel, posterior: Posterior) -> Ratios:
-    """How far each rung is off the straight line through its ladder; of two rungs, both are on it."""
+    """Where each rung stands if the straight line through its ladder is taken to be 1..N: shape and not length counts.
+
+    Of two rungs, both are on the line, so that there is nothing to see.
+    """
     n = wide.n_rungs
     uneven = wide.rung_sd[2]
     level = centred_levels(n)
