@@ -85,7 +85,7 @@ class Evidence:
 
     def _sampled_repeat_factor(self, share: FloatArray) -> FloatArray:
         """1 + pair f (sum of f over the other answers about the pair); repeat_factor where all f are 1. share : f^2"""
-        f = np.sqrt(share)
+        f: FloatArray = np.sqrt(share)
         others = np.bincount(self.pairs, f)[self.pairs] - f
         factor: FloatArray = 1 + f * others * self.judge.pair_correlation
         return factor

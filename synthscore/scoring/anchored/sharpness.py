@@ -192,4 +192,5 @@ def _normalise(weight: FloatArray) -> FloatArray:
     """The weights divided by their sum; where all are 0, they stay so."""
     if not weight.any():
         return weight
-    return weight / weight.sum()
+    shares: FloatArray = weight / weight.sum()
+    return shares
