@@ -51,10 +51,10 @@ class Judge:
 
 def draw(plan: LadderPlan, progress: object = None) -> list[Score]:
     """In place of LadderPlan.score: verdicts from no judge, kept as those of a judge are."""
-    probs = RNG.dirichlet((1.0, 1.0, 1.0), (len(plan.on_ladders), N_RUNGS))
+    probs = RNG.dirichlet((1.0, 1.0, 1.0), (len(plan.texts_on_ladders), N_RUNGS))
     values = rung_equivalent(paper_sum(probs[..., 0], probs[..., 1]), N_RUNGS).tolist()
     scores: dict[int, Score] = {}
-    for (index, text), value, own_probs in zip(plan.on_ladders.items(), values, probs.tolist(), strict=True):
+    for (index, text), value, own_probs in zip(plan.texts_on_ladders.items(), values, probs.tolist(), strict=True):
         scores[index] = Score(
             id=text.item.id,
             context_id=text.item.context_id,
@@ -64,7 +64,7 @@ def draw(plan: LadderPlan, progress: object = None) -> list[Score]:
             verdicts=tuple(Verdict(level, False, *of_rung) for level, of_rung in enumerate(own_probs, 1)),
         )
     assert plan.whole
-    plan.whole.keep({index: (text.item, text.chosen) for index, text in plan.on_ladders.items()}, scores)
+    plan.whole.keep({index: (text.item, text.chosen) for index, text in plan.texts_on_ladders.items()}, scores)
     scores |= plan.scores  # found: a text of the shared ladder's own context was compared with it before
     return [scores[index] for index in range(len(scores))]
 

@@ -16,14 +16,19 @@ import numpy as np
 import synthscore
 from synthscore import engines
 from synthscore.cli.app import main
-from synthscore.engine import Prompt
+from synthscore.cli.messages import STOPPED
+from synthscore.engine import Prompt, label_log_probs
 from synthscore.io.write import write_rows
 from synthscore.signature import text_hash
 from synthscore.store.file import Store
 from tests import factories
-from tests.fakes import FakeEngine, reading_judge
+from tests.batch_lines import lines_of, result
+from tests.fakes import FakeEngine, reading_judge, stored_in_batches
+from tests.kills import LABELS, TrueEngine, prompts
 
 SIGNATURE = "model:true@1|backend:arithmetic"
+N_OF_A_PART = 5000  # answers of a store that is merged
+OPEN_ENGINE = engines.open_engine
 VERBS: dict[str, tuple[list[str], list[str]]] = {
     "score": (
         ["score", "targets.jsonl", "--references", "ladders", "-o", "scores.jsonl", "--both-orders", "--verdicts"],
@@ -48,6 +53,10 @@ VERBS: dict[str, tuple[list[str], list[str]]] = {
         ["generate", "contexts.jsonl", "--task", "summarization", "-a", "coherence", "--model", "fake", "-o", "made"],
         ["made"],
     ),
+    "compare": (
+        ["compare", "candidates.jsonl", "--task", "summarization", "-a", "coherence", "-o", "compared.jsonl"],
+        ["compared.jsonl"],
+    ),
     "calibrate": (
         ["calibrate", "labels.jsonl", "--guarantee", "precision>=0.8", "-o", "certificate.json"],
         ["certificate.json"],
@@ -56,9 +65,17 @@ VERBS: dict[str, tuple[list[str], list[str]]] = {
         ["references", "import", "mine.jsonl", "--task", "summarization", "-a", "coherence", "-o", "added"],
         ["added"],
     ),
+    "store add": (
+        ["store", "add", "out.jsonl", "--questions", "q.jsonl.manifest", "--store", "answers.sqlite"],
+        ["answers.sqlite"],
+    ),
+    "store merge": (
+        ["store", "merge", "part-1.sqlite", "part-2.sqlite", "--store", "answers.sqlite"],
+        ["answers.sqlite"],
+    ),
 }
 """A verb's command, in a folder that `prepare` made, and what it writes there."""
-ASKS = ("score", "filter", "generate")
+ASKS = ("score", "filter", "generate", "compare")
 
 
 class _Slow(FakeEngine):
@@ -77,7 +94,8 @@ def _write_text(prompt: Prompt, seed: int) -> str:
 
 
 def prepare(folder: Path) -> None:
-    """What the verbs read: 40 contexts, ladders of 5 rungs, 3 targets each; 400 labels; ladders written by hand."""
+    """What the verbs read: 40 contexts, ladders of 5 rungs, 3 targets each; 400 labels; ladders written by hand; the
+    results of a batch service to 600 questions, and two stores."""
     ids = [f"c{k}" for k in range(40)]
     ladders = factories.references(*(factories.ladder(name) for name in ids))
     ladders.save(folder / "ladders", licence="CC0-1.0")
@@ -94,8 +112,26 @@ def prepare(folder: Path) -> None:
         {**context, "rungs": [f"Sentence {k} of {context['context_id']} is here." for k in range(5)]}
         for context in contexts
     ]
-    for name, rows in (("contexts", contexts), ("targets", targets), ("labels", labels), ("mine", mine)):
+    articles = {context["context_id"]: context["context"] for context in contexts}
+    files = {
+        "contexts": contexts,
+        "targets": targets,
+        "candidates": [{**target, "context": articles[target["context_id"]]} for target in targets],
+        "labels": labels,
+        "mine": mine,
+    }
+    for name, rows in files.items():
         write_rows(rows, folder / f"{name}.jsonl")
+    engines.open_engine = OPEN_ENGINE
+    ask = ["--model", "batch:m", "--questions-to", "q.jsonl", "--store", "batch.sqlite", "--answers", "words"]
+    code = main(["score", "targets.jsonl", "--references", "ladders", "--one-order", *ask])
+    assert code == STOPPED
+    write_rows([result(line, "Better") for line in lines_of("q.jsonl")], folder / "out.jsonl")
+    asked = prompts(2 * N_OF_A_PART)
+    for number in (1, 2):
+        with Store(folder / f"part-{number}.sqlite") as store:
+            part = asked[(number - 1) * N_OF_A_PART : number * N_OF_A_PART]
+            label_log_probs(stored_in_batches(TrueEngine(), store, 500), part, LABELS)
 
 
 def forked(folder: Path, work: Callable[[], object], kill_after: float | None = None) -> tuple[bool, float]:
@@ -129,7 +165,18 @@ def written(folder: Path, names: Sequence[str]) -> dict[str, bytes]:
     files = [
         file for name in names for path in [folder / name] for file in ([path] if path.is_file() else path.glob("*"))
     ]
-    return {str(file.relative_to(folder)): file.read_bytes() for file in files if file.name[0] != "."}
+    return {
+        str(file.relative_to(folder)): stored(file) if file.suffix == ".sqlite" else file.read_bytes()
+        for file in files
+        if file.name[0] != "."
+    }
+
+
+def stored(path: Path) -> bytes:
+    """All answers of a store, in the order of their keys: SQLite's own pages depend on how often it was opened."""
+    with Store(path, create=False) as store:
+        answers = [answer for batch in store.batches() for answer in store.read(batch)]
+    return "\n".join(sorted(f"{answer.key.hex()} {answer}" for answer in answers)).encode()
 
 
 def kill_verb(verb: str, folder: Path, n_kills: int, seed: int = 0) -> tuple[int, int]:
@@ -168,13 +215,13 @@ def kill_verb(verb: str, folder: Path, n_kills: int, seed: int = 0) -> tuple[int
         anew()
         killed, _ = run(rng.uniform(0, seconds))
         n_killed += killed
-        stored = 0
+        n_kept = 0
         if (folder / "store.sqlite").exists():
             with Store(folder / "store.sqlite") as store:
-                stored = sum(batch.n_answers for batch in store.batches() if batch.kind in ("labels", "text"))
+                n_kept = sum(batch.n_answers for batch in store.batches() if batch.kind in ("labels", "text"))
         run()
         assert written(folder, names) == truth, f"{verb}: other bytes after a kill"
-        assert (folder / "asked").stat().st_size == n_all - stored, f"{verb}: stored answers were asked again"
-        n_stored += stored
+        assert (folder / "asked").stat().st_size == n_all - n_kept, f"{verb}: stored answers were asked again"
+        n_stored += n_kept
     assert kept <= {path.name for path in folder.iterdir()}
     return n_killed, n_stored

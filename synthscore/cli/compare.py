@@ -9,7 +9,7 @@ from typing import Literal
 from cyclopts import Parameter
 
 from ..ranking import ComparisonSets, Selection
-from .messages import ERROR, OK, Messages, UsageError, counted, exit_code, reasons, usage
+from .messages import ERROR, OK, Messages, UsageError, counted, reasons, usage
 from .options import (
     Answering,
     AnyTask,
@@ -22,6 +22,7 @@ from .options import (
     RowsIn,
     RowsOut,
     Seed,
+    Tolerance,
     Whole,
     warn_of_nano,
 )
@@ -111,6 +112,7 @@ def compare(
     seed: Seed = 0,
     judge: Judges = Judges(),
     input: Input = Input(),
+    tolerance: Tolerance = Tolerance(),
     messages: Messages = Messages(),
 ) -> int:
     """Texts compared with each other by a judge -> comparisons.
@@ -124,7 +126,7 @@ def compare(
     Writes one row for each answer: context_id, attribute, of several judges judge, first and second
     (ids, in the order shown), the natural-log probabilities log_p_first, log_p_second and log_p_tie,
     weight, signature: what `synthscore rank --comparisons` takes. The exit code is
-    3 where a row could not be read, or a question was not answered.
+    3 where more rows could not be read, or questions were not answered, than --allow-unscored allows.
     """
     sets, lines = judging.ask(candidates, judge, seed, input, messages)
     if judging.dry_run:
@@ -137,4 +139,4 @@ def compare(
     if not sets.sets and not judging.shard:
         messages.warn("nothing could be compared")
         return ERROR
-    return exit_code(sets.complete)
+    return tolerance.exit_code(sets.n_open, sets.n_open + sets.n_answers)

@@ -213,8 +213,8 @@ class Tolerance:
     """Which rows may stay open, where the exit code would stop a pipeline."""
 
     allow_unscored: str | None = None
-    """end with exit code 0, not 3, where at most so many rows are open: a number, 10, or a share of all, 0.5%. The
-    lines on what became of them stay (default: 0)"""
+    """end with exit code 0, not 3, where at most so many rows, or questions about pairs, are open: a number, 10, or a
+    share of all, 0.5%. The lines on what became of them stay (default: 0)"""
 
     def __post_init__(self) -> None:
         self._most(0)

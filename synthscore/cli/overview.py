@@ -6,7 +6,6 @@ import math
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,16 +27,10 @@ def is_terminal() -> bool:
 
 @dataclass(slots=True)
 class _Cell:
-    """values, contexts : of each scored text of a system on an attribute"""
+    """values, contexts : of each text of a system on an attribute; NaN where unscored"""
 
     values: list[float] = field(default_factory=list)
     contexts: list[str] = field(default_factory=list)
-    n_unscored: int = 0
-
-    @property
-    def mean(self) -> float:
-        """Minus infinity where nothing is scored, so that it comes last."""
-        return fmean(self.values) if self.values else -math.inf
 
 
 class Overview:
@@ -56,28 +49,25 @@ class Overview:
     def _add(self, item: Item, score: Score) -> None:
         system = "" if isinstance(item.target, Exception) else item.target.system or ""
         cell = self._cells.setdefault((score.attribute, system), _Cell())
-        if score.value is None:
-            cell.n_unscored += 1
-        else:
-            cell.values.append(score.value)
-            cell.contexts.append(score.context_id or f"{len(cell.values)}")
+        cell.values.append(math.nan if score.value is None else score.value)
+        cell.contexts.append(score.context_id or "")
 
     def lines(self) -> Iterator[str]:
         """The table: of each attribute the highest mean first; rows that have none last."""
-        from ..evaluation.intervals import mean_over_contexts
+        from ..evaluation.intervals import mean_score
 
-        cells = sorted(self._cells.items(), key=lambda named: (named[0][0], -named[1].mean, named[0][1]))
+        found = [
+            (*names, mean_score(np.array(cell.values), cell.contexts), cell) for names, cell in self._cells.items()
+        ]
+        found.sort(key=lambda one: (one[0], math.isnan(one[2].value), -one[2].value, one[1]))
         rows: list[tuple[object, ...]] = []
-        for (attribute, system), cell in cells[:MOST]:
-            interval = "-"
-            if cell.values:
-                found = mean_over_contexts(np.array(cell.values), cell.contexts)
-                if not math.isnan(found.low):
-                    interval = f"{found.low:.2f} to {found.high:.2f}"
-            mean = cell.mean if cell.values else None
-            counts = spaced(len(cell.values)), spaced(cell.n_unscored)
-            rows.append((clip(attribute, 20) or "-", clip(system, 24) or "-", mean, interval, *counts))
+        for attribute, system, mean, cell in found[:MOST]:
+            interval = "-" if math.isnan(mean.low) else f"{mean.low:.2f} to {mean.high:.2f}"
+            n_scored = int((~np.isnan(cell.values)).sum())
+            counts = spaced(n_scored), spaced(len(cell.values) - n_scored)
+            shown = mean.value if n_scored else None
+            rows.append((clip(attribute, 20) or "-", clip(system, 24) or "-", shown, interval, *counts))
         yield table(rows, ("attribute", "system", "mean", "95 % interval", "scored", "unscored"))
-        if len(cells) > MOST:
-            yield f"and {counted(len(cells) - MOST, 'line')} more"
+        if len(found) > MOST:
+            yield f"and {counted(len(found) - MOST, 'line')} more"
         yield "A row for each text: -o scores.jsonl (or .csv, .parquet), or into a pipe"

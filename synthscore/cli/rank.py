@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
@@ -16,8 +17,8 @@ from ..ranking import rank as rank_sets
 from ..ranking.methods import DEBIAS, RESAMPLES, STDERR, default_method, method_of
 from ..ranking.sets import JUDGE
 from .compare import ComparingOptions
-from .messages import ERROR, OK, Messages, UsageError, counted, exit_code, reasons, spaced, usage
-from .options import FileIn, Input, Judges, RowsIn, RowsOut, Seed
+from .messages import ERROR, OK, Messages, UsageError, counted, reasons, spaced, usage
+from .options import FileIn, Input, Judges, RowsIn, RowsOut, Seed, Tolerance
 from .score import jury_lines
 
 By = Annotated[
@@ -66,6 +67,7 @@ def rank(
     judging: ComparingOptions = ComparingOptions(),
     judge: Judges = Judges(),
     input: Input = Input(),
+    tolerance: Tolerance = Tolerance(),
     messages: Messages = Messages(),
 ) -> int:
     """Texts compared with each other -> an order.
@@ -85,8 +87,8 @@ def rank(
     Writes one row for each candidate: id, score (higher is better; its scale is the method's),
     stderr, rank (1 is best), n_comparisons, status (ok, unconverged or unscored), reason,
     signature. Messages say what was estimated. Nothing is debiased unless --debias asks for it.
-    The exit code is 3 where a row could not be read or scored, a call was not answered, or a
-    method did not converge.
+    The exit code is 3 where more than --allow-unscored allows of rows could not be read or scored,
+    calls were not answered, or scores did not converge.
 
     Args:
         comparisons: file to rank from; no model is asked
@@ -117,11 +119,12 @@ def rank(
     messages.note(*lines, signature=str(rankings.signature))
     for line in describe_unconverged(rankings, chosen):
         messages.warn(line)
-    statuses = {row["status"] for row in rows}
-    if statuses <= {"unscored"}:
+    statuses = Counter(row["status"] for row in rows)
+    if statuses["unscored"] == len(rows):
         messages.warn("nothing could be ranked")
         return ERROR
-    return exit_code(statuses == {"ok"} and sets.complete)
+    n_elsewhere = sets.n_open - len(sets.left_out)  # a candidate that was left out has a row
+    return tolerance.exit_code(n_elsewhere + len(rows) - statuses["ok"], n_elsewhere + len(rows))
 
 
 def _refuse_contradictions(

@@ -159,6 +159,18 @@ def mean_over_contexts(values: FloatArray, context_ids: Sequence[str]) -> Contex
     )
 
 
+def mean_score(values: FloatArray, context_ids: Sequence[str]) -> ContextMean:
+    """The mean of the scores that there are, such as those of one system, and its interval over contexts; NaN without.
+
+    values : shape (n,), NaN where unscored. context_ids : of each text; "" stands for a context of its own
+    """
+    scored = np.flatnonzero(~np.isnan(values)).tolist()
+    if not scored:
+        return ContextMean(np.nan, np.nan, np.nan, np.nan, 0)
+    names = [f"context {context_ids[row]}" if context_ids[row] else f"text {row}" for row in scored]
+    return mean_over_contexts(values[scored], names)
+
+
 def mean_without(
     values: Sequence[float], without: Sequence[FloatArray], weights: Sequence[float] | None = None
 ) -> FloatArray:
@@ -185,8 +197,7 @@ def p_value(value: float, stderr: float, n_contexts: int) -> float:
 
         p = 2 P(T > |value| / stderr),  with n_contexts - 1 degrees of freedom
 
-    It is never below 2 / 2^n_contexts, the probability that all contexts favour the same one of two equal methods: with
-    fewer than LEAST_CONTEXTS no difference is told from chance.
+    It is never below `least_p_value`: with fewer than LEAST_CONTEXTS no difference is told from chance.
     """
     from scipy.special import stdtr
 
@@ -197,8 +208,12 @@ def p_value(value: float, stderr: float, n_contexts: int) -> float:
     else:
         t = 0.0
     by_student = float(2 * stdtr(n_contexts - 1, -t))
-    by_signs = 2.0 ** (1 - n_contexts)
-    return max(by_student, by_signs)
+    return max(by_student, least_p_value(n_contexts))
+
+
+def least_p_value(n_contexts: int) -> float:
+    """The probability that all contexts favour the same one of two equal methods: 2 / 2^n_contexts."""
+    return 2.0 ** (1 - n_contexts)
 
 
 def holm(p_values: npt.ArrayLike) -> FloatArray:

@@ -210,8 +210,8 @@ def recognised(row: Row) -> Row:
     columns = _recognised_columns(tuple(row.values), frozenset(row.fields))
     found: dict[str, Any] = {name: row.values[column] for name, column in columns.items()}
     taken = {name: column for name, column in columns.items() if name != column}
-    column = next((name for name in _CHATS if row.has(name)), "")
-    if "text" not in found and column and (chat := _messages(row.values[column])):
+    column = "" if "text" in found else next((name for name in _CHATS if row.has(name)), "")
+    if column and (chat := _messages(row.values[column])):
         if chat[-1][0] != "assistant" or len(chat) < 2:
             problem = f"{column} ends with one of {chat[-1][0]!r}" if len(chat) > 1 else f"{column} holds one message"
             remedy = "Give the chat up to the answer that is judged, or name the columns: --field text=COLUMN"
@@ -222,11 +222,13 @@ def recognised(row: Row) -> Row:
     if taken:
         listed = ", ".join(f"{name} from {column!r}" for name, column in taken.items())
         _LOG.info("%s: reading %s; to read others: --field NAME=COLUMN", row.source, listed)
+    joined = False
     for name in ("text", "context"):
         if chat := _messages(found.get(name)):
+            joined = True
             several = len(chat) > 1
             found[name] = "\n".join(f"{role.capitalize()}: {content}" if several else content for role, content in chat)
-    if all(row.values.get(name) is value for name, value in found.items()):
+    if not (taken or joined):
         return row
     others = {column: value for column, value in row.values.items() if column not in taken.values()}
     return replace(row, values=others | found, fields={**row.fields, **taken})

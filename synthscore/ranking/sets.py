@@ -99,9 +99,19 @@ class ComparisonSets:
         return any(calls.sampled.any() for calls in self.sets.values())
 
     @property
+    def n_open(self) -> int:
+        """Candidates in no set, questions without an answer, and rows that hold nothing."""
+        return len(self.left_out) + len(self.failures) + len(self.errors)
+
+    @property
+    def n_answers(self) -> int:
+        """Comparisons in all sets."""
+        return sum(len(calls.first) for calls in self.sets.values())
+
+    @property
     def complete(self) -> bool:
         """Whether every row was read, and every question answered."""
-        return not (self.left_out or self.failures or self.errors)
+        return not self.n_open
 
     @property
     def signature(self) -> Signature:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from ..types import FloatArray, Verdict
+from .verdicts import mean_verdicts
 from .words import clip, clip_middle, number, percent, spaced
 
 WIDTH = 360
@@ -228,14 +229,11 @@ def verdict_columns(verdicts: Sequence[Verdict], n_rungs: int, *, title: str) ->
     A rung without a verdict is a gap.
     """
     width, height = 9, 24
-    by_level: dict[int, list[tuple[float, float, float]]] = {}
-    for v in verdicts:
-        by_level.setdefault(v.level, []).append((v.better, v.similar, v.worse))
     parts = []
-    for level, probs in by_level.items():
+    for level, probs in mean_verdicts(verdicts).items():
         y = float(height)
         x = (level - 1) * width
-        for share, class_ in zip(_of_one(np.mean(probs, axis=0)), COLOURS, strict=True):
+        for share, class_ in zip(_of_one(probs), COLOURS, strict=True):
             y -= height * share
             parts.append(_bar(x, y, width - 1, height * share, class_))
     size = f"0 0 {width * n_rungs} {height}"

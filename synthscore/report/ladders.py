@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ..scoring.anchored.scores import LEVEL
 from ..scoring.ladder import rescaled
 from ..types import Ladder, Rung, Score
-from .numbers import ScoreGroup
+from .numbers import ScoreGroup, best_first
 from .read import Run
 
 VIEW = 40  # texts on one ladder
@@ -57,7 +57,7 @@ class LadderView(NamedTuple):
         """A key to sort by; of a text and a rung at the same place, the text is above."""
         if isinstance(step, Rung):
             return self.place(step.level), False
-        return _value(step), True
+        return -best_first(step), True
 
 
 def ladder_views(run: Run, found: Sequence[ScoreGroup], context_id: str | None = None) -> list[LadderView]:
@@ -76,20 +76,15 @@ def ladder_views(run: Run, found: Sequence[ScoreGroup], context_id: str | None =
                 ladders[key] = ladder
                 scores.setdefault(key, []).append(row.score)
         for key, ladder in ladders.items():
-            best_first = sorted(scores[key], key=_value, reverse=True)
-            views.append(LadderView(group.name, ladder, tuple(best_first)))
+            views.append(LadderView(group.name, ladder, tuple(sorted(scores[key], key=best_first))))
     views.sort(key=_instructive, reverse=True)
     return views[: 1 if context_id is None else VIEWS]
-
-
-def _value(score: Score) -> float:
-    return -math.inf if score.value is None else score.value
 
 
 def _instructive(view: LadderView) -> tuple[bool, bool, bool, int, float]:
     """All scored, all rungs there, verdicts to see, many texts, far apart."""
     whole = all(score.status == "ok" for score in view.scores)
-    spread = _value(view.scores[0]) - _value(view.scores[-1]) if whole else 0.0
+    spread = best_first(view.scores[-1]) - best_first(view.scores[0]) if whole else 0.0
     full = len(view.ladder.usable) == view.ladder.n_rungs
     return whole, full, any(score.verdicts for score in view.scores), len(view.scores), spread
 
@@ -127,7 +122,7 @@ class Extremes(NamedTuple):
 def extremes(group: ScoreGroup) -> Extremes:
     """No text is among the best and the worst; any may be uncertain."""
     scored = [score for score, _ in group.rows if score.value is not None]
-    scored.sort(key=_value, reverse=True)
+    scored.sort(key=best_first)
     n = min(ENDS, len(scored) // 2)
     doubt = sorted(scored, key=_doubt, reverse=True)
     unsure = [score for score in doubt[: max(n, 1)] if any(_doubt(score))]

@@ -139,6 +139,11 @@ def groups(run: Run, min_score: float | None = None) -> list[ScoreGroup]:
     return [replace(group, min_score=min_score) for group in on_rungs] + found[len(on_rungs) :]
 
 
+def best_first(score: Score) -> float:
+    """A key to sort by; what has no score comes last."""
+    return math.inf if score.value is None else -score.value
+
+
 def n_rungs_of(score: Score) -> int | None:
     """How many rungs the scale of a score has, as the score says; None where it is on no scale of rungs."""
     n_rungs = score.details.get("scale", score.details.get("n_rungs"))

@@ -7,7 +7,6 @@ rows there are, a page stays small.
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import shutil
@@ -16,14 +15,13 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from ..errors import InputError
 from ..types import grouped
 from .exchanges import Exchange, Exchanges
-from .numbers import ScoreGroup, groups
+from .numbers import ScoreGroup, best_first, groups
 from .page import template
 from .read import Run, ScoreRow
+from .verdicts import mean_verdicts
 
 INDEX = "index.html"
 LISTED, TEXTS, TEXTS_WITH_EXCHANGES = 1000, 100, 10
@@ -121,27 +119,22 @@ def _texts(found: Iterable[ScoreGroup]) -> list[TextRows]:
 
 def _lists(run: Run, group: ScoreGroup) -> Iterator[RowList]:
     """All rows of a group, those of each of its systems, and those that are not whole; without a page yet."""
-    best_first = sorted(group.rows, key=_best_first)
-    yield RowList(group, "all", best_first, ())
-    by_system = grouped((run.systems.get(row.score.id, ""), row) for row in best_first)
+    ranked = sorted(group.rows, key=lambda row: best_first(row.score))
+    yield RowList(group, "all", ranked, ())
+    by_system = grouped((run.systems.get(row.score.id, ""), row) for row in ranked)
     by_system.pop("", None)
     if 1 < len(by_system) <= MOST_SYSTEMS:
         for name in sorted(by_system):
             yield RowList(group, name, by_system[name], ())
-    if not_whole := [row for row in best_first if row.score.status != "ok"]:
+    if not_whole := [row for row in ranked if row.score.status != "ok"]:
         yield RowList(group, "partial or unscored", not_whole, ())
-
-
-def _best_first(row: ScoreRow) -> float:
-    """A key to sort by; rows without a score come last."""
-    return math.inf if row.score.value is None else -row.score.value
 
 
 def _to_exchange(found: Sequence[ScoreGroup]) -> set[int]:
     """Scores, by identity, whose exchanges are shown: where there are too many, those that are not whole, then the
     lowest and the highest by turns."""
     chosen: dict[int, None] = {}
-    ranked = [sorted(group.rows, key=_best_first) for group in found]
+    ranked = [sorted(group.rows, key=lambda row: best_first(row.score)) for group in found]
     whole = [[row.score for row in rows if row.score.status == "ok"] for rows in ranked]
     chosen |= dict.fromkeys(id(row.score) for rows in ranked for row in rows if row.score.status != "ok")
     for depth in range(max(map(len, whole), default=0)):
@@ -155,8 +148,8 @@ def _to_exchange(found: Sequence[ScoreGroup]) -> set[int]:
 
 def _better(row: ScoreRow) -> list[float]:
     """P(better) against each rung that has a verdict, worst first; the mean of both orders."""
-    by_level = grouped((verdict.level, verdict.better) for verdict in row.score.verdicts)
-    return [float(np.mean(by_level[level])) for level in sorted(by_level)]
+    by_level = mean_verdicts(row.score.verdicts)
+    return [better for better, _, _ in by_level.values()]
 
 
 # ------------------------------------------------------------------------------------------------- files

@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..checking.rates import Rate, rate
-from ..evaluation.intervals import ContextMean, holm, mean_over_contexts, p_value
-from ..types import FloatArray, grouped
+from ..evaluation.intervals import ContextMean, holm, least_p_value, mean_over_contexts, mean_score, p_value
+from ..types import IntArray, grouped
 from .numbers import ScoreGroup
 
 LEVEL = 0.05
@@ -23,12 +22,12 @@ LEVEL = 0.05
 
 
 class System(NamedTuple):
-    """means : of its scored texts on each attribute"""
+    """means : of its scored texts on each attribute; NaN where none is scored"""
 
     name: str
     n_texts: int
     n_unscored: int
-    means: Sequence[Rate]
+    means: Sequence[ContextMean]
 
     @property
     def mean(self) -> float:
@@ -72,9 +71,15 @@ class Standing:
         return [rival for rival in self.rivals if not rival.apart]
 
     @property
-    def few_contexts(self) -> bool:
-        """Whether there are too few to tell any two systems apart, even if all of them favoured the same one."""
-        return 2.0 ** (1 - self.n_contexts) * len(self.rivals) >= LEVEL
+    def n_shared(self) -> int:
+        """The most contexts that have scored texts of the best and of one other."""
+        return max((rival.below.n_contexts for rival in self.rivals if rival.below), default=0)
+
+    @property
+    def least_p(self) -> float:
+        """Below this no rival's p can be, whatever the scores in the contexts that there are."""
+        n_compared = sum(rival.below is not None for rival in self.rivals)
+        return min(1.0, n_compared * least_p_value(self.n_shared)) if n_compared else math.nan
 
 
 @dataclass(frozen=True)
@@ -109,19 +114,22 @@ def compare_systems(found: Sequence[ScoreGroup], systems: Mapping[str, str]) -> 
             continue
         rows = []
         for name in names:
-            columns = [group.values[by == name] for group, by in zip(groups, written_by, strict=True)]
-            rows.append(_system(name, columns))
+            own_rows = [np.flatnonzero(by == name) for by in written_by]
+            rows.append(_system(name, groups, own_rows))
         rows.sort(key=lambda one: (math.isnan(one.mean), -one.mean))
         standings = [_standing(group, by) for group, by in zip(groups, written_by, strict=True)]
         comparisons.append(Comparison(groups, rows, [standing for standing in standings if standing is not None]))
     return comparisons
 
 
-def _system(name: str, columns: Sequence[FloatArray]) -> System:
-    """columns : scores of its texts in each group, NaN where unscored"""
-    means = [rate(values, range(len(values))) for values in columns]
-    n_unscored = sum(map(len, columns)) - sum(mean.n for mean in means)
-    return System(name, n_texts=max(map(len, columns)), n_unscored=n_unscored, means=means)
+def _system(name: str, found: Sequence[ScoreGroup], own_rows: Sequence[IntArray]) -> System:
+    """own_rows : of each group, the places of the system's rows"""
+    means = [
+        mean_score(group.values[own], [group.rows[row].score.context_id for row in own.tolist()])
+        for group, own in zip(found, own_rows, strict=True)
+    ]
+    n_unscored = sum(int((~group.scored[own]).sum()) for group, own in zip(found, own_rows, strict=True))
+    return System(name, n_texts=max(map(len, own_rows)), n_unscored=n_unscored, means=means)
 
 
 def _standing(group: ScoreGroup, written_by: np.ndarray) -> Standing | None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..scoring.anchored.drift import verdict_table
+from ..types import Verdict, grouped
 from .read import ScoreRow
 
 
@@ -63,6 +64,12 @@ def verdicts_by_rung(rows: Iterable[ScoreRow]) -> list[MeanVerdicts]:
             )
         found.append(verdicts)
     return found
+
+
+def mean_verdicts(verdicts: Iterable[Verdict]) -> dict[int, tuple[float, float, float]]:
+    """Of one text: level -> better, similar, worse, means over orders; the worst rung first."""
+    by_level = grouped((each.level, (each.better, each.similar, each.worse)) for each in verdicts)
+    return {level: tuple(np.mean(by_level[level], axis=0).tolist()) for level in sorted(by_level)}
 
 
 def overall(both: Sequence[MeanVerdicts]) -> tuple[float, float]:

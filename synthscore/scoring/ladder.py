@@ -427,7 +427,9 @@ def _own_ladder(item: Item, by_id: Ladder | LadderError, texts: Texts, reference
         )
     if why := _why_unusable(ladder):
         return why
-    context = ladder.context or texts.context(item)
+    if ladder.context is not None:
+        return ChosenLadder(ladder, ladder.context)
+    context = texts.context(item)
     if context is None:
         return f"ladder {ladder.context_id}/{ladder.attribute} does not carry its context's text"
     return ChosenLadder(replace(ladder, context=context), context)
@@ -479,7 +481,7 @@ def _context_of(item: Item, carried: Context | None, texts: Texts) -> Context | 
 
 def _why_unusable(ladder: Ladder) -> str:
     """ "" where the ladder has a rung with a text."""
-    if ladder.usable:
+    if any(rung.status == "ok" for rung in ladder.rungs):
         return ""
     return f"ladder {ladder.context_id}/{ladder.attribute}: all rungs failed. {ladder.rungs[0].reason}"
 

@@ -162,6 +162,27 @@ def test_every_candidate_has_a_row_and_what_cannot_be_ranked_says_why(engine, ca
     assert "9 candidates of 14 ranked" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("allowed", "code"), [("4", 3), ("5", 0), ("35%", 3), ("36%", 0)])
+def test_so_many_open_candidates_as_are_allowed_do_not_stop_a_pipeline(engine, allowed, code):
+    """Five of 14 rows: each counts once, though the sets leave it out and it has a row."""
+    rows = candidates()
+    alone = [
+        {"id": f"alone {k}", "context_id": f"c{3 + k}", "context": "A.", "text": "Text of q=1.0 ."} for k in (0, 1)
+    ]
+    write("c.jsonl", *rows, rows[0] | {"id": "empty", "text": " "}, *alone, '{"id": ', rows[1] | {"text": "q=4.0 ."})
+    assert rank("c.jsonl", "-o", "o.jsonl", "--allow-unscored", allowed) == code
+    assert [row["status"] for row in read("o.jsonl")] == ["ok"] * 9 + ["unscored"] * 5
+
+
+@pytest.mark.parametrize(("allowed", "code"), [("5", 3), ("6", 0), ("18%", 3), ("19%", 0)])
+def test_so_many_questions_without_an_answer_as_are_allowed_do_not_stop_a_pipeline(engine, allowed, code):
+    """Six of 32."""
+    engine.judge = lambda prompt, labels: {}["q=2.5"] if "q=2.5 " in prompt.text else biased_judge(prompt, labels)
+    write("c.jsonl", *candidates())
+    assert compare("c.jsonl", "-o", "o.jsonl", "--allow-unscored", allowed) == code
+    assert len(read("o.jsonl")) == 26
+
+
 def test_calls_without_an_answer_are_counted_and_what_they_leave_is_ranked(engine, monkeypatch, capsys):
     def picky(prompt, labels):
         if "q=2.5 " in prompt.text:

@@ -20,7 +20,7 @@ TOOL = re.compile(r"^(?:from|import) (trl|inspect_ai|deepeval|mlflow|datatrove|r
 """Tools that blocks of docs/integrations.md need; each is in an environment of its own (make test-integrations)."""
 SHOW_RELEASED = ("benchmarks.md", "evaluation.md", "ranking.md")
 """Pages with numbers of the benchmarks' own files; the others make do with a dozen texts."""
-FROM_NOTHING = ("README.md", "tutorial.md")
+FROM_NOTHING = ("README.md", "tutorial.md", "guide.md")
 """Pages that a stranger types from top to bottom in an empty folder: they make every file that they use."""
 
 

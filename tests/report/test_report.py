@@ -560,9 +560,9 @@ def test_the_page_says_in_short_what_it_shows(run_folder, run):
         )
         assert (len(own), undecided) == (n, 0)
         reached.append(f"{attribute} {100 * kept / n:.0f} % ({kept} of {n})")
-    assert "65 scores on 2 attributes: 56 whole, 0 partial, 9 unscored." in shown
+    assert "65 scores on 2 attributes: 56 whole, 0 partial (some verdicts are missing), 9 unscored." in shown
     assert f"3.5 is reached by: {', '.join(reached)}." in shown  # attributes are not pooled
-    assert re.search(r"the text that the question is about is worth \+4\.\d points of P\(better\)", shown)
+    assert re.search(r"is about changes the probability of Better by \+4\.\d percentage points", shown)
     assert "1 is as good as the worst rung and 5 as the best" in shown
     assert "8 unscored rung 2 has no text: the model refused c1/careful, c1/plain, c1/hasty, c1/broken, …" in shown
 

@@ -8,10 +8,13 @@ from html import escape, unescape
 import numpy as np
 import pytest
 
-from synthscore.evaluation.intervals import holm, mean_over_contexts, p_value
+from synthscore.cli.overview import Overview
+from synthscore.evaluation.intervals import holm, mean_over_contexts, mean_score, p_value
+from synthscore.io.fields import Item
 from synthscore.report import page, read_run
 from synthscore.report.numbers import groups
 from synthscore.report.systems import LEVEL, compare_systems
+from synthscore.types import Score, Target
 from tests.report.test_report import a_run, browse, make_run, needs_browser, row, section, visible
 
 
@@ -61,11 +64,45 @@ def test_systems_that_differ_by_chance_cannot_be_told_apart(tmp_path):
 def test_few_contexts_tell_no_systems_apart_whatever_the_scores(tmp_path):
     values = {"a": [5.0, 4.9, 4.8, 5.0, 4.9], "b": [1.0, 1.1, 1.0, 0.9, 1.2]}
     [found] = standings(tmp_path, rows_of(values))
-    assert found.few_contexts
+    assert found.least_p == found.rivals[0].p == 2 / 2**5
     assert not found.rivals[0].apart
     shown = re.sub(r" (?=[,:.])", "", visible(page(read_run(tmp_path))))
     assert "a 4.92 is the highest, above b by 3.88 [" in shown
-    assert "not surely better than b (≈), for 5 contexts are too few to tell 2 systems apart." in shown
+    assert (
+        "not surely better than b (≈) ; with 5 contexts and 2 systems p is at least 0.062, whatever the scores."
+        in shown
+    )
+
+
+def test_only_contexts_that_two_systems_share_say_how_small_p_can_be(tmp_path):
+    values = {"a": [5.0] * 6 + [None] * 4, "b": [1.0, 1.1, 0.9, 1.2, 1.0, 1.1] + [1.0] * 4, "d": [None] * 9 + [2.0]}
+    [found] = standings(tmp_path, rows_of(values))
+    assert (found.n_contexts, found.n_shared) == (10, 6)
+    assert found.least_p == 2 / 2**6  # d shares no context with the best, and is not compared
+    assert found.rivals[-1].p >= found.least_p
+
+
+def test_the_mean_of_a_system_is_that_of_the_overview_of_score(tmp_path):
+    """Texts of one context are not independent: seven texts in three contexts, and one in none."""
+    values = np.array([1.0, 1.1, 4.0, 4.1, np.nan, 2.0, 2.2, 3.0])
+    contexts = ["x", "x", "y", "y", "y", "z", "z", ""]
+    rows = [
+        row(f"t{i}", None if np.isnan(value) else value, system="a", reason="no answer" if np.isnan(value) else "")
+        | {"context_id": context or None}
+        for i, (value, context) in enumerate(zip(values.tolist(), contexts, strict=True))
+    ]
+    run = read_run(a_run(tmp_path, [*rows, row("other", 1.0, system="b")]))
+    [found] = compare_systems(groups(run), run.systems)
+    [mean] = next(system.means for system in found.systems if system.name == "a")
+    scored = ~np.isnan(values)
+    expected = mean_over_contexts(values[scored], ["x", "x", "y", "y", "z", "z", "none"])
+    assert mean == expected == mean_score(values, contexts)
+    overview = Overview()
+    for i in np.flatnonzero(scored).tolist():
+        item = Item(i + 1, Target(f"t{i}", contexts[i] or "c", "A text.", system="a"), f"t{i}")
+        overview._add(item, Score(f"t{i}", contexts[i], "coherence", float(values[i])))
+    [table, _] = overview.lines()
+    assert f"{expected.low:.2f} to {expected.high:.2f}" in table
 
 
 def test_only_contexts_with_scored_texts_of_both_count_and_a_row_without_a_context_is_in_none(tmp_path):
@@ -131,15 +168,15 @@ def test_the_table_has_a_sign_for_those_that_cannot_be_told_from_the_best(tmp_pa
     cells = {name: re.findall(r'<td class="n">(.*?)</td>', cells)[-1] for name, cells in rows}
     best = max(values, key=lambda name: values[name].mean())
     assert cells[best].startswith("<b>")
-    assert cells[({"best", "near"} - {best}).pop()].startswith("≈ ")
-    assert cells["far"][0].isdigit()
+    assert cells[({"best", "near"} - {best}).pop()].endswith("] ≈ best")
+    assert cells["far"].endswith("]")
 
 
 def test_systems_are_shown_with_the_mean_of_their_scored_texts(tmp_path):
     values = {"a": [1.0, 2.0, None], "b": [4.0, 5.0, 3.0], "": [9.0]}
     rows = [row(f"{s}{i}", v, system=s, reason="x") for s, own in values.items() for i, v in enumerate(own)]
     shown = visible(section(page(read_run(a_run(tmp_path, rows))), "systems"))
-    assert "system texts unscored coherence b 3 0 4.00 ± 0.58 a 3 1 ≈ 1.50 ± 0.50" in shown
+    assert "system texts unscored coherence b 3 0 4.00 a 3 1 1.50 ≈ best" in shown  # of one context: no interval
     alone = page(read_run(a_run(tmp_path, [row("a", system="a"), row("b", system="a")])))
     assert "Which system is best cannot be said: the texts do not name two of them" in visible(alone)
 
