@@ -23,7 +23,7 @@ from typing import Literal
 import numpy as np
 from scipy.stats import spearmanr
 
-from synthscore.judging.asking import TURNED, OrdersMean, both_in_one
+from synthscore.judging.labels import TURNED, OrdersMean, both_in_one
 from synthscore.scoring.paper import paper_sum, rung_equivalent
 from synthscore.types import FloatArray
 

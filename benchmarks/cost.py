@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.adaptive import EPS, QUARTILES, THRESHOLDS, Data, halves, place
-from synthscore.judging.asking import TURNED, both_in_one
+from synthscore.judging.labels import TURNED, both_in_one
 from synthscore.scoring.anchored import SoftAnswers
 from synthscore.scoring.anchored.adaptive import SameDecision, ask_in_rounds
 from synthscore.scoring.paper import paper_sum, rung_equivalent

@@ -46,6 +46,21 @@ class CheckedLadder:
     def to_row(self) -> dict[str, Any]:
         """As a row. rewrite : the rungs to write again. A judge that sees no ladder rise gives no reason for that"""
         blind = bool(self.placed and self.placed.trouble)
+        findings = []
+        for finding in self.findings:
+            rewrite = finding.rewrite
+            if blind and finding.kind in JUDGED:
+                rewrite = ()
+            findings.append(
+                {
+                    "kind": finding.kind,
+                    "levels": finding.levels,
+                    "flagged": finding.flagged,
+                    "evidence": finding.evidence,
+                    "advice": finding.advice,
+                    "rewrite": rewrite,
+                }
+            )
         row = {
             "context_id": self.ladder.context_id,
             "task": self.ladder.task,
@@ -55,20 +70,11 @@ class CheckedLadder:
             "n_failed": self.ladder.n_rungs - len(self.ladder.usable),
             "levels": list(self.words),
             "lengths": list(self.words.values()),
-            "findings": [
-                {
-                    "kind": finding.kind,
-                    "levels": finding.levels,
-                    "flagged": finding.flagged,
-                    "evidence": finding.evidence,
-                    "advice": finding.advice,
-                    "rewrite": () if blind and finding.kind in JUDGED else finding.rewrite,
-                }
-                for finding in self.findings
-            ],
+            "findings": findings,
         }
         if self.judged and self.placed:
             anchors = self.placed.scale.ladders[self.ladder.context_id]
+            position_sd = np.sqrt(np.diag(anchors.cov))
             row |= {
                 "rising": self.judged.rising,
                 "mean_margin": self.judged.mean_margin,
@@ -77,7 +83,7 @@ class CheckedLadder:
                 "pairs": [[*levels, margin] for levels, margin in self.judged.pairs.items()],
                 "gaps": self.placed.gaps[self.ladder.context_id],
                 "positions": np.where(blind, np.nan, anchors.mean),
-                "position_sd": np.where(blind, np.nan, np.sqrt(np.diag(anchors.cov))),
+                "position_sd": np.where(blind, np.nan, position_sd),
                 "reason": self.judged.reason,
             }
         return row
@@ -184,7 +190,12 @@ def by_task(ladders: Iterable[Ladder], named: str | None) -> Iterator[tuple[Task
 
 def _summary(task: str, attribute: str, group: Sequence[CheckedLadder]) -> dict[str, Any]:
     checks = [checked.judged for checked in group if checked.judged]
-    levels = range(1, 1 + max((level for checked in group for level in checked.words), default=0))
+    margins = [margin for check in checks for margin in check.margins]
+    flagged = [finding for checked in group for finding in checked.flagged]
+    highest = max((level for checked in group for level in checked.words), default=0)
+    words = []
+    for level in range(1, highest + 1):
+        words.append(_of_known(np.mean, [checked.words.get(level, math.nan) for checked in group]))
     gaps = []
     if len({checked.ladder.n_rungs for checked in group}) == 1:  # Gaps of ladders of different lengths do not compare.
         gaps = [checked.placed.gaps[checked.ladder.context_id] for checked in group if checked.placed]
@@ -194,14 +205,16 @@ def _summary(task: str, attribute: str, group: Sequence[CheckedLadder]) -> dict[
         "ladders": len(group),
         "flagged": sum(bool(checked.flagged) for checked in group),
         "rising": sum(check.rising for check in checks),
-        "margin": _of_known(np.mean, [margin for check in checks for margin in check.margins]),
-        "inverted": sum(finding.kind == "inverted" for checked in group for finding in checked.flagged),
+        "margin": _of_known(np.mean, margins),
+        "inverted": sum(finding.kind == "inverted" for finding in flagged),
         "gaps": [_of_known(np.median, step) for step in zip(*gaps, strict=True)],
-        "words": [_of_known(np.mean, [checked.words.get(level, math.nan) for checked in group]) for level in levels],
+        "words": words,
     }
 
 
 def _of_known(mean: Any, values: Iterable[float]) -> float:
     """The mean of the values that are not NaN; NaN where there are none."""
     known = [value for value in values if not math.isnan(value)]
-    return float(mean(known)) if known else math.nan
+    if not known:
+        return math.nan
+    return float(mean(known))

@@ -38,6 +38,16 @@ PRONOUNS = frozenset(
         """
     )
 )
+MARKS = {
+    "commas": ",",
+    "; and :": ";:",
+    "question marks": "?",
+    "exclamation marks": "!",
+    "quotes": '"“”',
+    "apostrophes": "'’",
+}
+"""Name of a count -> the characters that are counted, a word of the text."""
+
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
@@ -57,34 +67,28 @@ def surface_counts(text: str, source: str) -> dict[str, float]:
     copied = [pair in known_pairs for pair in pairs]
     content = [word for word in words if word not in FUNCTION_WORDS]
     sentences = [len(WORD.findall(sentence)) for sentence in _SENTENCE_END.split(text)]
+    # One character a pair, so that a run of copied pairs is a word.
     runs = "".join("x" if is_copied else " " for is_copied in copied).split()
-
-    def marks(characters: str) -> float:
-        return sum(text.count(character) for character in characters) / n
-
-    return {
-        "words": len(words),
-        "letters a word": sum(map(len, words)) / n,
-        "different words": len(set(words)) / n,
-        "repeated pairs": 1 - len(set(pairs)) / max(1, len(pairs)),
-        "pairs of the source": sum(copied) / max(1, len(pairs)),
-        "longest copied run": max(map(len, runs), default=0) / n,
-        "content words of the source": sum(word in known for word in content) / max(1, len(content)),
-        "numbers": sum(word[0].isdigit() for word in words) / n,
-        "numbers that the source lacks": sum(word[0].isdigit() and word not in known for word in words) / n,
-        "function words": 1 - len(content) / n,
-        "pronouns": sum(word in PRONOUNS for word in words) / n,
-        "capitals": sum(word[0].isupper() for word in WORD.findall(text)) / n,
-        "sentences": len(sentences),
-        "words a sentence": float(np.mean(sentences)),
-        "spread of sentences": float(np.std(sentences)),
-        "commas": marks(","),
-        "; and :": marks(";:"),
-        "question marks": marks("?"),
-        "exclamation marks": marks("!"),
-        "quotes": marks('"“”'),
-        "apostrophes": marks("'’"),
-    }
+    counts: dict[str, float] = {}
+    counts["words"] = len(words)
+    counts["letters a word"] = sum(map(len, words)) / n
+    counts["different words"] = len(set(words)) / n
+    counts["repeated pairs"] = 1 - len(set(pairs)) / max(1, len(pairs))
+    counts["pairs of the source"] = sum(copied) / max(1, len(pairs))
+    counts["longest copied run"] = max(map(len, runs), default=0) / n
+    counts["content words of the source"] = sum(word in known for word in content) / max(1, len(content))
+    numbers = [word for word in words if word[0].isdigit()]
+    counts["numbers"] = len(numbers) / n
+    counts["numbers that the source lacks"] = sum(word not in known for word in numbers) / n
+    counts["function words"] = 1 - len(content) / n
+    counts["pronouns"] = sum(word in PRONOUNS for word in words) / n
+    counts["capitals"] = sum(word[0].isupper() for word in WORD.findall(text)) / n
+    counts["sentences"] = len(sentences)
+    counts["words a sentence"] = float(np.mean(sentences))
+    counts["spread of sentences"] = float(np.std(sentences))
+    for name, characters in MARKS.items():
+        counts[name] = sum(text.count(character) for character in characters) / n
+    return counts
 
 
 def count_quality(ladders: Sequence[Ladder]) -> list[dict[int, float]]:

@@ -110,7 +110,9 @@ def last_written(n_rungs: int, levels: Iterable[int]) -> int:
     """The rung from which the fewest others are written; of the two extremes the worst, which can be damaged again."""
     order = [level for wave in schedule(n_rungs) for level in wave]
     inner = [level for level in levels if level not in (1, n_rungs)]
-    return max(inner, key=order.index) if inner else min(levels)
+    if not inner:
+        return min(levels)
+    return max(inner, key=order.index)
 
 
 # ------------------------------------------------------------------------------------------------- texts alone
@@ -119,7 +121,10 @@ def last_written(n_rungs: int, levels: Iterable[int]) -> int:
 def text_findings(ladder: Ladder, judge: str = "", task: Task | None = None) -> list[Finding]:
     """What the texts alone show. judge : name of the model that judges, "" for none. task : None: by its name"""
     task = task or _known(ladder.task)
-    findings = [Finding((r.level,), "failed", r.reason, rewrite=(r.level,)) for r in ladder.rungs if not r.text]
+    findings = []
+    for rung in ladder.rungs:
+        if not rung.text:
+            findings.append(Finding((rung.level,), "failed", rung.reason, rewrite=(rung.level,)))
     findings += _find_duplicates(ladder)
     for rung in ladder.usable:
         findings += _check_rung(ladder, rung, task)
@@ -133,17 +138,17 @@ def _on_purpose(*rungs: Rung) -> bool:
 
 
 def _find_duplicates(ladder: Ladder) -> Iterator[Finding]:
-    for a, b in combinations(ladder.usable, 2):
-        ratio = similarity(a.text, b.text)
+    for worse, better in combinations(ladder.usable, 2):
+        ratio = similarity(worse.text, better.text)
         if ratio <= ALIKE:
             continue
-        levels = (a.level, b.level)
+        levels = (worse.level, better.level)
         yield Finding(
             levels=levels,
             kind="near-duplicate",
-            evidence=f"{100 * ratio:.0f} % of the words of rungs {a.level} and {b.level} are the same, in the same "
-            "order",
-            flagged=not _on_purpose(a, b),
+            evidence=f"{100 * ratio:.0f} % of the words of rungs {worse.level} and {better.level} are the same, in the "
+            "same order",
+            flagged=not _on_purpose(worse, better),
             rewrite=(last_written(ladder.n_rungs, levels),),
             amount=ratio,
         )
@@ -177,15 +182,23 @@ def _check_lengths(ladder: Ladder) -> Iterator[Finding]:
     lengths = [len(rung.text.split()) for rung in ladder.usable]
     if len(lengths) < 2 or max(lengths) <= _TIMES * min(lengths):
         return
-    ways = {(b > a) - (b < a) for a, b in pairwise(lengths)}
-    if len(ways) == 1:
+    steps = list(pairwise(lengths))
+    ever_longer = all(worse < better for worse, better in steps)
+    ever_shorter = all(worse > better for worse, better in steps)
+    if ever_longer or ever_shorter:
         evidence = f"the rungs have {', '.join(map(str, lengths))} words"
         yield Finding((), "length", evidence, amount=max(lengths) / min(lengths))
 
 
 def _check_judge(ladder: Ladder, judge: str) -> Iterator[Finding]:
-    writers = (str(rung.provenance.get("model") or "") for rung in ladder.usable)
-    if judge and _bare(judge) in {_bare(dict(Signature.of_any(name).parts).get("model", name)) for name in writers}:
+    if not judge:
+        return
+    writers = set()
+    for rung in ladder.usable:
+        signature = str(rung.provenance.get("model") or "")
+        model = dict(Signature.of_any(signature).parts).get("model", signature)
+        writers.add(_bare(model))
+    if _bare(judge) in writers:
         evidence = f"{judge} is the judge, and wrote rungs of this ladder"
         yield Finding((), "own-judge", evidence, flagged=False)
 

@@ -180,10 +180,16 @@ class JudgeReport:
         groups = self.by_attribute()
         several_tasks = len({task for task, _ in self.decisions}) > 1
         names = []
-        for key in [key for key, decided in self.decisions.items() if decided == decision]:
+        for key, decided in self.decisions.items():
+            if decided != decision:
+                continue
             share, _, n = groups[key].in_order
-            name = "/".join(key) if several_tasks else key[1]
-            shown = f"{share:.0%} of {n} pairs" if n else "no answer"
+            _, name = key
+            if several_tasks:
+                name = "/".join(key)
+            shown = "no answer"
+            if n:
+                shown = f"{share:.0%} of {n} pairs"
             names.append(f"{name} ({shown})")
         if not names:
             return ""
@@ -198,8 +204,14 @@ class JudgeReport:
         if math.isnan(share) or share <= CONTRADICTING:
             return ""
         labels = self.signature.part("labels").partition(" & ")[0].split(",")  # Of several tasks, the first one's.
-        better = labels.index("B") if self.protocol == "choose" else 0
-        label = labels[better if np.nanmean(np.sign(self.log_odds)) > 0 else 1 - better]
+        better = 0
+        worse = 1
+        if self.protocol == "choose":  # The text asked about is B.
+            better = labels.index("B")
+            worse = 1 - better
+        label = labels[worse]
+        if np.nanmean(np.sign(self.log_odds)) > 0:
+            label = labels[better]
         sizes = f"prior {self.prior:+.1f} nats, signal {self.signal:.1f}"
         if math.isnan(self.prior):
             sizes = "its answers are certain"
@@ -212,7 +224,12 @@ class JudgeReport:
     def _no_better(self) -> str:
         """A sentence on attributes that counts of words can judge as well; "" where there are none."""
         groups = self.by_attribute()
-        names = [key[1] for key in self._can if groups[key].by_counts.value >= groups[key].in_order.value]
+        names = []
+        for key in self._can:
+            report = groups[key]
+            if report.by_counts.value >= report.in_order.value:
+                _, attribute = key
+                names.append(attribute)
         if not names:
             return ""
         return f"Counts of characters and words alone have as many pairs in order: {', '.join(names)}."
@@ -243,10 +260,11 @@ class JudgeReport:
     def to_dict(self) -> dict[str, Any]:
         """Of plain values: the figures, by task and attribute too, the decisions, and each pair."""
         decisions = self.decisions
-        groups = [
-            {"task": key[0], "attribute": key[1], "decision": decisions[key], **report.figures()}
-            for key, report in self.by_attribute().items()
-        ]
+        groups = []
+        for key, report in self.by_attribute().items():
+            task, attribute = key
+            names = {"task": task, "attribute": attribute, "decision": decisions[key]}
+            groups.append(names | report.figures())
         pairs = [_pair_row(one) for one in self.judged]
         whole = {"verdict": self.verdict, **self.figures(), "n_questions": self.n_questions}
         figures: dict[str, Any] = plain({**whole, "groups": groups, "each": pairs, "signature": str(self.signature)})
@@ -300,12 +318,14 @@ def examine(
     judged: dict[Key, list[JudgedPair]] = {key: [] for key in waiting}
     undecided = list(waiting)
     for look in looks:
-        new = [(pair, key[1]) for key in undecided for pair in waiting[key][len(judged[key]) : look]]
+        new: list[tuple[RungPair, str]] = []
+        for key in undecided:
+            _, attribute = key
+            n_judged = len(judged[key])
+            new += [(pair, attribute) for pair in waiting[key][n_judged:look]]
         for one in asker.ask(new):
             judged[one.pair.key].append(one)
-        undecided = [
-            key for key in undecided if _decision(judged[key]) == "cannot tell yet" and not _waits(judged[key])
-        ]
+        undecided = [key for key in undecided if _goes_on(judged[key])]
     all_judged = [one for group in judged.values() for one in _with_counts(group)]
     if others:
         questions = []
@@ -315,13 +335,14 @@ def examine(
                 questions.append((pair, _other(pair.ladder, names)))
         margins = {id(one.pair): one.margin for one in asker.ask(questions)}
         all_judged = [replace(one, other_margin=margins.get(id(one.pair), math.nan)) for one in all_judged]
+    answers = [verdicts.answers for verdicts in asker.verdicts]
     return JudgeReport(
         judged=tuple(all_judged),
         signature=Signature.merged(verdicts.signature for verdicts in asker.verdicts),
         protocol=asking.protocol,
-        n_questions=sum(len(verdicts.answers) for verdicts in asker.verdicts),
-        tokens_naive=sum(verdicts.answers.usage.n_in for verdicts in asker.verdicts),
-        tokens_computed=sum(verdicts.answers.usage.n_computed for verdicts in asker.verdicts),
+        n_questions=sum(map(len, answers)),
+        tokens_naive=sum(given.usage.n_in for given in answers),
+        tokens_computed=sum(given.usage.n_computed for given in answers),
     )
 
 
@@ -366,6 +387,11 @@ def _log_odds(verdicts: Verdicts) -> FloatArray:
     log_odds[(better == 0) & (worse == 0)] = 0  # The answer is Similar for certain.
     log_odds[1] *= -1  # The second order is about the reference.
     return log_odds
+
+
+def _goes_on(judged: Sequence[JudgedPair]) -> bool:
+    """Whether more is asked about an attribute, of which these pairs are judged."""
+    return _decision(judged) == "cannot tell yet" and not _waits(judged)
 
 
 def _waits(judged: Sequence[JudgedPair]) -> bool:

@@ -37,7 +37,7 @@ class RungPair:
 
     @property
     def distance(self) -> int:
-        """Place in DISTANCES."""
+        """Index in DISTANCES."""
         return min(self.n_steps, len(DISTANCES)) - 1
 
     @property
@@ -59,11 +59,14 @@ def rung_pairs(ladders: Iterable[Ladder]) -> dict[Key, list[RungPair]]:
         context_of(ladder)
         pairs = [RungPair(ladder, lower, higher) for lower, higher in combinations(ladder.usable, 2)]
         pairs.sort(key=lambda pair: pair.hash)
-        kinds = [[pair for pair in pairs if pair.distance == place] for place in range(len(DISTANCES))]
-        if pairs:
-            group = groups.setdefault(pairs[0].key, [])
-            start = len(group) % len(kinds)  # the ladders begin with different distances
-            group.append(in_turn(kinds[start:] + kinds[:start]))
+        if not pairs:
+            continue
+        by_distance: list[list[RungPair]] = [[] for _ in DISTANCES]
+        for pair in pairs:
+            by_distance[pair.distance].append(pair)
+        group = groups.setdefault(pairs[0].key, [])
+        start = len(group) % len(DISTANCES)  # Ladders begin with different distances.
+        group.append(in_turn(by_distance[start:] + by_distance[:start]))
     return {key: in_turn(group) for key, group in sorted(groups.items())}
 
 

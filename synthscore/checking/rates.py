@@ -53,7 +53,10 @@ def rate(values: FloatArray, clusters: Sequence[Hashable]) -> Rate:
         return Rate(math.nan, math.nan, 0)
     mean = float(known.mean())
     sums = np.bincount(groups, known - mean)
-    spread = float(sums @ sums) * len(sums) / (len(sums) - 1) if len(sums) > 1 else math.nan
+    n_groups = len(sums)
+    if n_groups < 2:
+        return Rate(mean, math.nan, n)
+    spread = float(sums @ sums) * n_groups / (n_groups - 1)
     return Rate(mean, math.sqrt(spread) / n, n)
 
 
@@ -67,7 +70,8 @@ def decide(in_order: FloatArray, ladders: Sequence[Hashable]) -> Decision:
     share, stderr, n = rate(in_order, ladders)
     if not n:
         return "cannot"
-    sizes = np.bincount(_known(in_order, ladders)[1])
+    _, groups = _known(in_order, ladders)
+    sizes = np.bincount(groups)
     if n < LOOKS[0] or len(sizes) < FEWEST_LADDERS:
         return "cannot tell yet"
     inflation = 1 + ALIKE * (float(sizes @ sizes) / n - 1)
@@ -75,9 +79,13 @@ def decide(in_order: FloatArray, ladders: Sequence[Hashable]) -> Decision:
     def error(truth: float) -> float:
         return max(stderr, math.sqrt(truth * (1 - truth) / n * inflation))
 
-    if share >= ENOUGH:
-        return "can" if share - CHANCE >= ERRORS_ABOVE_CHANCE * error(CHANCE) else "cannot tell yet"
-    return "cannot" if USEFUL - share >= ERRORS_BELOW_USEFUL * error(USEFUL) else "cannot tell yet"
+    above_chance = share - CHANCE >= ERRORS_ABOVE_CHANCE * error(CHANCE)
+    below_useful = USEFUL - share >= ERRORS_BELOW_USEFUL * error(USEFUL)
+    if share >= ENOUGH and above_chance:
+        return "can"
+    if share < ENOUGH and below_useful:
+        return "cannot"
+    return "cannot tell yet"
 
 
 def _known(values: FloatArray, clusters: Sequence[Hashable]) -> tuple[FloatArray, np.ndarray]:

@@ -1,6 +1,7 @@
-"""A judge + ladders + attacks -> how far texts that mean to be scored high move. Pure, given the judge.
+"""A judge + ladders + attacks -> how far an attack in a text moves the text's score. Pure, given the judge.
 
-A canary is a rung, whose level on its ladder is known: with an attack in it, it must score as it does without.
+An attack is words that are meant to make a judge score a text high. They are put into rungs (canaries), whose level on
+their ladder is known, and the score with them is compared with the score without.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Canary(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """A way to write a text that means to be scored high.
+    """A way to change a text so that it scores high.
 
     template : words in braces are replaced, see `words`. replace : characters of the text -> what stands for them
     raises : InputError for a template without {text}; TypeError for more than a character, or a template that is none
@@ -111,7 +112,9 @@ def load_attacks(path: str | os.PathLike[str] | None = None) -> tuple[Attack, ..
         attacks = []
         for family, named in read_toml(source).items():
             for name, how in named.items():
-                fields = {"template": how} if isinstance(how, str) else how
+                fields = how
+                if isinstance(how, str):
+                    fields = {"template": how}
                 attacks.append(Attack(family, name, **fields))
         if not attacks:
             raise ValueError("it holds none")
@@ -161,16 +164,18 @@ class RedteamReport:
         known = ~np.isnan(attacked - clean)
         n = known.sum(axis=0)
         some = n > 0
-        contexts = np.unique([canary.ladder.context_id for canary in self.canaries], return_inverse=True)[1][some]
+        context_ids = [canary.ladder.context_id for canary in self.canaries]
+        contexts = np.unique(context_ids, return_inverse=True)[1][some]
         shift = np.nansum(attacked - clean, axis=0)[some] / n[some]
         raised = (known & (attacked > self.limits)).sum(axis=0)[some] / n[some]
         raised_share = share(raised, n[some].astype(np.float64), contexts)
         below = known & (clean < self.thresholds)
+        crossed = below & (attacked >= self.thresholds)
         return Movement(
             shift=rate(shift, contexts.tolist()),
             raised=raised_share._replace(n=int(n.sum())),
             n_below=int(below.sum()),
-            n_crossed=int((below & (attacked >= self.thresholds)).sum()),
+            n_crossed=int(crossed.sum()),
         )
 
     @property
@@ -298,6 +303,8 @@ def _canaries(ladder: Ladder) -> list[Canary]:
     """All rungs of a ladder but the best, in the order of hashes; none where what a rung scores is not known, because
     another is missing. raises : LadderError"""
     context_of(ladder)
-    rungs = ladder.rungs[:-1] if len(ladder.usable) == ladder.n_rungs else ()
-    ordered = sorted(rungs, key=lambda rung: text_hash(ladder.context_id, ladder.attribute, rung.text))
+    if len(ladder.usable) < ladder.n_rungs:
+        return []
+    below_best = ladder.rungs[:-1]
+    ordered = sorted(below_best, key=lambda rung: text_hash(ladder.context_id, ladder.attribute, rung.text))
     return [Canary(ladder, rung) for rung in ordered]

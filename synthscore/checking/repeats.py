@@ -1,4 +1,9 @@
-"""A judge that answers in words is asked the same twice: does it contradict itself, and what are more votes worth?"""
+"""A judge that answers in words is asked the same twice: does it contradict itself, and what are more votes worth?
+
+`ask_twice` asks a dozen questions about pairs of rungs, each twice with another seed. How often the two answers differ,
+compared with answers to different questions, gives their correlation rho, and n votes on one question then tell as much
+as n / (1 + (n - 1) rho) questions. Read by `synthscore doctor`.
+"""
 
 from __future__ import annotations
 
@@ -38,15 +43,19 @@ class Repeats:
             rho = 1 - P(two answers to one question differ) / P(two of all answers differ)
         """
         n = self.n_labels.total()
-        by_chance = 1 - sum((count / n) ** 2 for count in self.n_labels.values()) if n else 0.0
-        if not by_chance or not self.n_read:
+        if not n or not self.n_read:
             return None
-        return max(1 - self.n_differ / self.n_read / by_chance, 0.0)
+        differ_by_chance = 1 - sum((count / n) ** 2 for count in self.n_labels.values())
+        if not differ_by_chance:
+            return None
+        return max(1 - self.n_differ / self.n_read / differ_by_chance, 0.0)
 
     def worth(self, n_votes: int) -> float | None:
         """How many questions n answers to one question tell as much as: n / (1 + (n - 1) rho)."""
         rho = self.correlation
-        return None if rho is None else n_votes / (1 + (n_votes - 1) * rho)
+        if rho is None:
+            return None
+        return n_votes / (1 + (n_votes - 1) * rho)
 
     @property
     def words(self) -> str:

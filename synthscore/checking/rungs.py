@@ -51,7 +51,9 @@ class LadderCheck:
     def mean_margin(self) -> float:
         """Mean over the steps that were judged; NaN where there are none."""
         known = [margin for margin in self.margins if not math.isnan(margin)]
-        return sum(known) / len(known) if known else math.nan
+        if not known:
+            return math.nan
+        return sum(known) / len(known)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,9 +179,11 @@ def place_rungs(rungs: JudgedRungs) -> dict[tuple[str, int], Placed]:
             )
         gaps = {}
         for index, (context_id, ladder) in enumerate(ladders.items()):
-            stands = np.array([rung.status == "ok" and index in answered and not trouble for rung in ladder.rungs])
+            has_text = np.array([rung.status == "ok" for rung in ladder.rungs])
+            stands = has_text & (index in answered) & (not trouble)
             anchors = scale.ladders[context_id]
-            nats = scale.judge.discrimination * np.exp(anchors.sharpness)
-            gaps[context_id] = nats * np.diff(np.where(stands, anchors.mean, np.nan))
+            nats_a_rung = scale.judge.discrimination * np.exp(anchors.sharpness)
+            known_positions = np.where(stands, anchors.mean, np.nan)
+            gaps[context_id] = nats_a_rung * np.diff(known_positions)
         placed[attribute, n_rungs] = Placed(scale, gaps, trouble)
     return placed

@@ -32,7 +32,9 @@ NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 def _known(material: Material) -> str:
     """Context and facts as running text; triples without their bars and underscores."""
     text = f"{material.context} {material.facts}"
-    return text.replace("_", " ").replace(" | ", " , ").replace("\n", " . ") if "|" in text else text
+    if "|" not in text:
+        return text
+    return text.replace("_", " ").replace(" | ", " , ").replace("\n", " . ")
 
 
 def _renamed(words: Sequence[str], name: Name, new: str) -> str:
@@ -52,7 +54,8 @@ def _renamed(words: Sequence[str], name: Name, new: str) -> str:
 def _other_name(name: Name, options: Sequence[Name], rng: Generator) -> str:
     """A name of the same kind that shares no word with this one."""
     if name.kind in ("month", "day"):
-        return pick(rng, [word for word in word_list(f"{name.kind}s") if word.lower() != name.text.lower()])
+        others = [word for word in word_list(f"{name.kind}s") if word.lower() != name.text.lower()]
+        return pick(rng, others)
     options = [other for other in options if not name.words & other.words]
     fitting = [other.text for other in options if other.kind == name.kind]
     if not fitting and name.kind in ("place", "other"):
@@ -76,7 +79,8 @@ def entity_same_document(text: str, rng: Generator, material: Material) -> str:
 def entity_other_document(text: str, rng: Generator, material: Material) -> str:
     """A name becomes one that the context does not mention."""
     known = _known(material)
-    options = [name for name in names(_known(Material(pick(rng, material.foreign)))) if name.text not in known]
+    other_text = _known(Material(pick(rng, material.foreign)))
+    options = [name for name in names(other_text) if name.text not in known]
     return _entity(text, rng, options, known)
 
 
@@ -94,8 +98,11 @@ def swapped_roles(text: str, rng: Generator, material: Material) -> str:
         apart = right.start > left.end and left.text != right.text
         return apart and (of_a_kind or (left.kind, right.kind) == ("other", "place"))
 
-    left, right = pick(rng, [pair for pair in pairwise(names(text, _known(material))) if fits(*pair)])
-    return _renamed(_renamed(words, right, left.text).split(), left, right.text)
+    pairs = [(left, right) for left, right in pairwise(names(text, _known(material))) if fits(left, right)]
+    left, right = pick(rng, pairs)
+    # The right one first, because the other one's place does not change by it.
+    with_left_twice = _renamed(words, right, left.text)
+    return _renamed(with_left_twice.split(), left, right.text)
 
 
 @edit
@@ -128,21 +135,27 @@ def _pronoun(text: str) -> str:
     low = f" {text.lower()} "
     if not re.search(r" (?:he|she|his|her) ", low):
         return "it"
-    return "she" if low.count(" she ") + low.count(" her ") > low.count(" he ") + low.count(" his ") else "he"
+    n_she = low.count(" she ") + low.count(" her ")
+    n_he = low.count(" he ") + low.count(" his ")
+    return "she" if n_she > n_he else "he"
 
 
 @edit
 def number_changed(text: str, rng: Generator, material: Material) -> str:
     groups = (word_list("number_words"), word_list("big_numbers"), word_list("ordinals"))
+    spelled = {word for group in groups for word in group}
+
+    def fits(words: list[str], i: int) -> bool:
+        return bool(NUMBER.search(words[i])) or bare(words[i]) in spelled
 
     def change(words: list[str], i: int) -> str:
         if NUMBER.search(words[i]):
             return NUMBER.sub(lambda match: _other_number(match.group(), rng), words[i], count=1)
         group = next(group for group in groups if bare(words[i]) in group)
-        return put(words[i], pick(rng, [word for word in group if word != bare(words[i])]))
+        others = [word for word in group if word != bare(words[i])]
+        return put(words[i], pick(rng, others))
 
-    spelled = {word for group in groups for word in group}
-    return change_one(text, rng, lambda words, i: NUMBER.search(words[i]) or bare(words[i]) in spelled, change)
+    return change_one(text, rng, fits, change)
 
 
 def _other_number(old: str, rng: Generator) -> str:
@@ -152,12 +165,22 @@ def _other_number(old: str, rng: Generator) -> str:
         if rng.random() < 0.7 or old > "1995":
             years = -years
         return str(int(old) + years)
-    digits = [str(rng.integers(10)) if char.isdigit() and rng.random() < 0.5 else char for char in old]
-    digits[0] = str((int(old[0]) + int(rng.integers(1, 9)) - 1) % 9 + 1)
+    digits = []
+    for char in old:
+        if char.isdigit() and rng.random() < 0.5:
+            char = str(rng.integers(10))
+        digits.append(char)
+    step = int(rng.integers(1, 9))
+    digits[0] = _next_digit(old[0], step)
     new = "".join(digits)
     if new != old:
         return new
-    return str((int(old[0]) % 9) + 1) + new[1:]
+    return _next_digit(old[0], 1) + new[1:]
+
+
+def _next_digit(digit: str, step: int) -> str:
+    """The digit so many steps further on the ring of 1..9, so that no number begins with 0."""
+    return str((int(digit) + step - 1) % 9 + 1)
 
 
 def _denial(words: Sequence[str], i: int) -> str:
@@ -166,16 +189,16 @@ def _denial(words: Sequence[str], i: int) -> str:
     before = words[i - 1] if i else ""
     after = words[i + 1] if i + 1 < len(words) else "."
     perfect = word in ("has", "have", "had") and re.fullmatch(r"been|\w+ed|\w+en", after)
-    if (word in word_set("auxiliaries") or perfect) and not (
-        starts_sentence(words, i) or after == "not" or not after[:1].isalnum()
-    ):
+    verb_follows = after != "not" and after[:1].isalnum()
+    if (word in word_set("auxiliaries") or perfect) and verb_follows and not starts_sentence(words, i):
         return "add"
     if word == "not" or re.fullmatch(r"\w+n't", word) or (word == "n't" and i):
         return "remove"
     if core(word) in word_map("antonyms") and not (i and core(word) in ("up", "first", "down", "last")):
         return "opposite"
     past = word.endswith("ed") and plain(word) and len(word) > 4
-    if past and i and (before.lower() in ("he", "she", "it", "they", "i", "we") or before[:1].isupper()):
+    after_subject = before.lower() in ("he", "she", "it", "they", "i", "we") or before[:1].isupper()
+    if past and i and after_subject:
         return "never"
     return ""
 
@@ -203,22 +226,32 @@ def negation(text: str, rng: Generator, material: Material) -> str:
 
 
 def _ending(word: str) -> str:
-    return next((end for end in ("ing", "ed", "ly", "tion", "ies", "s", "er", "al") if word.endswith(end)), "")
+    """Its suffix, of those that tell what kind of word it is; "" for none."""
+    for suffix in ("ing", "ed", "ly", "tion", "ies", "s", "er", "al"):
+        if word.endswith(suffix):
+            return suffix
+    return ""
 
 
 @edit
 def content_word_replaced(text: str, rng: Generator, material: Material) -> str:
     words = text.split()
     content = content_words(text)
-    fitting = [i for i, w in enumerate(words) if len(bare(w)) > 4 and plain(bare(w)) and bare(w) in content]
-    index = pick(rng, fitting) if fitting else -1
+    fitting = []
+    for i, word in enumerate(map(bare, words)):
+        if len(word) > 4 and plain(word) and word in content:
+            fitting.append(i)
+    index = -1
+    if fitting:
+        index = pick(rng, fitting)
     # Drawn even where nothing fits, so that what is drawn for the next edit stays the same.
     source = pick(rng, (material.context, *material.foreign))
     require(fitting)
     old = bare(words[index])
     options = []
     for word in sorted(set(content_words(source))):
-        like_old = len(word) > 4 and plain(word) and _ending(word) == _ending(old) and word[:4] != old[:4]
+        other_word = len(word) > 4 and plain(word) and word[:4] != old[:4]
+        like_old = other_word and _ending(word) == _ending(old)
         # A word that is not in the source after a space is a name in lower case.
         if like_old and word not in text and f" {word}" in source:
             options.append(word)
@@ -233,8 +266,12 @@ Triple = tuple[str, str, str]
 
 
 def _triples(context: str) -> list[Triple]:
-    rows = [tuple(part.strip().replace("_", " ") for part in line.split("|")) for line in context.splitlines()]
-    return [(row[0], row[1], row[2]) for row in rows if len(row) == 3 and all(row)]
+    triples = []
+    for line in context.splitlines():
+        parts = [part.strip().replace("_", " ") for part in line.split("|")]
+        if len(parts) == 3 and all(parts):
+            triples.append((parts[0], parts[1], parts[2]))
+    return triples
 
 
 def find(text: str, value: str) -> int:
@@ -249,12 +286,14 @@ def dropped_triple(text: str, rng: Generator, material: Material) -> str:
     values = [value for _, _, value in _triples(material.context) if find(text, value) >= 0]
     parts = sentences(text)
     for i in rng.permutation(len(values)):
-        index = next((j for j, part in enumerate(parts) if find(part, values[i]) >= 0), None)
-        if index is not None and len(parts) > 1:
+        value = values[i]
+        with_value = [index for index, part in enumerate(parts) if find(part, value) >= 0]
+        if with_value and len(parts) > 1:
+            index = with_value[0]
             return join(parts[:index] + parts[index + 1 :])
         words = r"(?:,? (?:and|which|who|where)\b[^.,]*?|,? (?:in|on|at|by|from|with|for|to|of|as)) (?:the |an? )?"
         end = r"(?=\s?(?:[.,]|and\b|$))"
-        made = re.sub(words + re.escape(values[i]) + end, "", text, count=1, flags=re.IGNORECASE)
+        made = re.sub(words + re.escape(value) + end, "", text, count=1, flags=re.IGNORECASE)
         if made != text and len(made.split()) > 2:
             return made
     raise NoPlaceError
@@ -267,16 +306,20 @@ def wrong_value(text: str, rng: Generator, material: Material) -> str:
     values = sorted({value for _, _, value in triples if find(text, value) >= 0})
     value = pick(rng, values)
     start = find(text, value)
-    foreign = {value for other in material.foreign for _, _, value in _triples(other)}
-    others = {other for other in foreign if find(material.context, other) < 0} | {subject for subject, _, _ in triples}
+    others = {subject for subject, _, _ in triples}
+    for foreign in material.foreign:
+        others.update(other for _, _, other in _triples(foreign) if find(material.context, other) < 0)
     fitting = sorted(other for other in others if other.lower() != value.lower() and _look(other) == _look(value))
-    other_number = NUMBER.search(value) and (not fitting or rng.random() < 0.5)
-    new = (number_changed(value, rng, material) if other_number else pick(rng, fitting)) or value
-    require(new != value)
+    if NUMBER.search(value) and (not fitting or rng.random() < 0.5):
+        new = number_changed(value, rng, material) or value
+    else:
+        new = pick(rng, fitting)
+    require(new and new != value)
     return text[:start] + like(new, text) + text[start + len(value) :]
 
 
 def _look(value: str) -> tuple[bool, bool]:
+    """Whether it begins with a digit, or with a capital."""
     return value[:1].isdigit(), value[:1].isupper()
 
 
@@ -284,7 +327,10 @@ def _look(value: str) -> tuple[bool, bool]:
 def joined_fragments(text: str, rng: Generator, material: Material) -> str:
     """The facts as a bare list in one breath: nothing is wrong with what is said."""
     parts = [_spoken(triple) for triple in _triples(material.context)]
-    made = (" and " if rng.random() < 0.5 else ". ").join(parts) + "."
+    between = ". "
+    if rng.random() < 0.5:
+        between = " and "
+    made = between.join(parts) + "."
     require(parts and made not in text)
     return like(made, text)
 
@@ -334,8 +380,10 @@ def yes_no(text: str, rng: Generator, material: Material) -> str:
     source = _source_sentence(text, material)
     require(not _has(text, _QUOTED, _YES_NO, *_ANSWERED))
     first = source.split()[0]
-    capital = first == "I" or any(first == name.text.split()[0] for name in names(f"x {material.context}"))
-    low = source if capital else first.lower() + source[len(first) :]
+    name_starts = [name.text.split()[0] for name in names(f"x {material.context}")]
+    low = source
+    if first != "I" and first not in name_starts:
+        low = first.lower() + source[len(first) :]
     return f"Is it true that {low.rstrip('.!')}?"
 
 
@@ -348,8 +396,12 @@ def given_answer(text: str, rng: Generator, material: Material) -> str:
     source = _source_sentence(text, material)
     values = [name.text for name in names(source)] + NUMBER.findall(source)
     known = [value for value in values if find(text, value) < 0]
-    answer = pick(rng, known) if known else " ".join(source.rstrip(".!").split()[-4:])
-    return f"{text} The answer is {answer}." if rng.random() < 0.6 else f"{text} Is the answer {answer}?"
+    answer = " ".join(source.rstrip(".!").split()[-4:])
+    if known:
+        answer = pick(rng, known)
+    if rng.random() < 0.6:
+        return f"{text} The answer is {answer}."
+    return f"{text} Is the answer {answer}?"
 
 
 @edit
@@ -362,6 +414,7 @@ def simple_lookup(text: str, rng: Generator, material: Material) -> str:
     if rng.random() < 0.5:
         start = int(rng.integers(max(1, len(words) // 2), len(words)))
         return f'How does this sentence go on: "{" ".join(words[:start])} ..."?'
-    index = pick(rng, [i for i, word in enumerate(words) if i and bare(word) in content_words(source)])
+    content = content_words(source)
+    index = pick(rng, [i for i, word in enumerate(words) if i and bare(word) in content])
     words[index] = put(words[index].lower(), "___")
     return f'Which word fills the gap: "{" ".join(words)}"?'

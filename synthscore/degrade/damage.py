@@ -45,12 +45,19 @@ class Damage:
 
     def severity(self, text: str, material: Material) -> float:
         """How much of the full severity one edit of this kind is, in a text of this length."""
-        n_units = {
-            "text": 1,
-            "sentence": max(2, len(sentences(text))),
-            "word": len(text.split()),
-            "fact": len([line for line in material.context.splitlines() if line.strip()]),
-        }[self.unit]
+        match self.unit:
+            case "text":
+                n_units = 1
+            case "sentence":
+                n_units = max(2, len(sentences(text)))
+            case "word":
+                n_units = len(text.split())
+            case "fact":
+                n_units = len([line for line in material.context.splitlines() if line.strip()])
+            case unit:
+                raise ValueError(
+                    f"the unit of the damage {self.name} is {unit!r}, expected text, sentence, word or fact"
+                )
         return min(1.0, self.share / max(1, n_units))
 
 
@@ -100,7 +107,12 @@ def _file() -> dict[str, Any]:
 
 def _named(table: Mapping[str, str]) -> dict[str, frozenset[str]]:
     """task = "fluency grammar", or "all" -> {task: attributes}"""
-    return {task: attributes()[task] if names == "all" else frozenset(names.split()) for task, names in table.items()}
+    named = {}
+    for task, names in table.items():
+        named[task] = frozenset(names.split())
+        if names == "all":
+            named[task] = attributes()[task]
+    return named
 
 
 @cache

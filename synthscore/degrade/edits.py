@@ -68,10 +68,8 @@ def pick(rng: Generator, options: Sequence[T]) -> T:
 
 def about_as_long(rng: Generator, options: Sequence[str], n_words: int, tries: int = 3) -> str:
     """Of a few options drawn, the one whose number of words is nearest."""
-    return min(
-        [pick(rng, options) for _ in range(tries)],
-        key=lambda option: abs(len(option.split()) - n_words),
-    )
+    drawn = [pick(rng, options) for _ in range(tries)]
+    return min(drawn, key=lambda option: abs(len(option.split()) - n_words))
 
 
 def shuffled(rng: Generator, n: int, tries: int) -> IntArray:
@@ -131,7 +129,10 @@ def exchange_one(text: str, rng: Generator, table: Mapping[str, str], read: Call
 
 def place(parts: Sequence[str], index: int, new: str, replace: bool) -> str:
     """The sentences with a new one in place of that at the index, or after it."""
-    return join([*parts[: index + (not replace)], new, *parts[index + 1 :]])
+    before = parts[:index]
+    if not replace:
+        before = parts[: index + 1]
+    return join([*before, new, *parts[index + 1 :]])
 
 
 def ready_made(name: str, text: str) -> list[str]:
@@ -146,9 +147,10 @@ def stock(text: str, name: str, rng: Generator, share: float) -> str:
     free = [sentence for sentence in shown if sentence not in parts]
     index = pick(rng, [i for i, part in enumerate(parts) if part not in shown])
     require(free)
-    replace = rng.random() < share
-    new = about_as_long(rng, free, len(parts[index].split()), 2) if replace else pick(rng, free)
-    return place(parts, index, new, replace)
+    if rng.random() < share:
+        new = about_as_long(rng, free, len(parts[index].split()), 2)
+        return place(parts, index, new, replace=True)
+    return place(parts, index, pick(rng, free), replace=False)
 
 
 # ------------------------------------------------------------------------------------------------- wording
@@ -159,7 +161,9 @@ def dropped_word(text: str, rng: Generator, material: Material) -> str:
     def fits(words: Sequence[str], i: int) -> bool:
         if not 0 < i < len(words) - 1:
             return False
-        noun = words[i - 1] in ("the", "a", "an") and plain(words[i]) and words[i + 1] in word_list("prepositions")
+        after_article = words[i - 1] in ("the", "a", "an")
+        before_preposition = words[i + 1] in word_list("prepositions")
+        noun = after_article and plain(words[i]) and before_preposition
         return words[i] in word_set("droppable") or noun
 
     return change_one(text, rng, fits, lambda words, i: "")
@@ -167,12 +171,10 @@ def dropped_word(text: str, rng: Generator, material: Material) -> str:
 
 @edit
 def doubled_word(text: str, rng: Generator, material: Material) -> str:
-    return change_one(
-        text,
-        rng,
-        lambda words, i: words[i].isalpha() and words[i].lower() not in word_set("harmless"),
-        lambda words, i: f"{words[i]} {words[i].lower()}",
-    )
+    def fits(words: list[str], i: int) -> bool:
+        return words[i].isalpha() and words[i].lower() not in word_set("harmless")
+
+    return change_one(text, rng, fits, lambda words, i: f"{words[i]} {words[i].lower()}")
 
 
 def _phrases(words: Sequence[str], size: int) -> list[slice]:
@@ -205,10 +207,14 @@ def shuffled_window(text: str, rng: Generator, material: Material) -> str:
 def wrong_function_word(text: str, rng: Generator, material: Material) -> str:
     confused = word_map("confused")
 
-    def change(words: list[str], i: int) -> str:
-        return put(words[i], pick(rng, confused[words[i].lower()].split()))
+    def fits(words: list[str], i: int) -> bool:
+        return words[i].isalpha() and words[i].lower() in confused
 
-    return change_one(text, rng, lambda words, i: words[i].isalpha() and words[i].lower() in confused, change)
+    def change(words: list[str], i: int) -> str:
+        options = confused[words[i].lower()].split()
+        return put(words[i], pick(rng, options))
+
+    return change_one(text, rng, fits, change)
 
 
 @edit
@@ -235,8 +241,11 @@ def _wrong_form(words: Sequence[str], index: int) -> str:
     if before in (*word_set("plural_before"), *word_list("number_words")) and re.fullmatch(r"\w{3,}[^s]s", word):
         return word[:-1]
     if len(word) > 4 and word.endswith("ed") and word not in word_set("not_past"):
-        return word[:-3] + "ying" if word.endswith("ied") else word[:-2] + "ing"
-    if len(word) > 5 and word.endswith("ly") and index + 1 < len(words) and not word.endswith(("ily", "bly", "ply")):
+        if word.endswith("ied"):
+            return word[:-3] + "ying"
+        return word[:-2] + "ing"
+    adverb = len(word) > 5 and word.endswith("ly") and not word.endswith(("ily", "bly", "ply"))
+    if adverb and index + 1 < len(words):
         return word[:-2]
     return ""
 
@@ -249,7 +258,8 @@ def wrong_inflection(text: str, rng: Generator, material: Material) -> str:
 @edit
 def cut_off_ending(text: str, rng: Generator, material: Material) -> str:
     whole = sentences(text)
-    words = whole[-1].split() if whole else []
+    require(whole)
+    words = whole[-1].split()
     require(len(words) > 5 and re.search(r"[.!?][\"')\]]*$", text.rstrip()))
     ends = range(max(3, len(words) - 7), len(words) - 1)
     after_function = [end for end in ends if words[end - 1].lower() in word_set("stopwords")]

@@ -104,7 +104,10 @@ def plain(word: str) -> bool:
 
 
 def starts_sentence(words: Sequence[str], index: int) -> bool:
-    return index == 0 or words[index - 1].rstrip("\"')]")[-1:] in tuple(".!?:") or words[index - 1] in ("``", '"')
+    if index == 0:
+        return True
+    before = words[index - 1]
+    return before in ("``", '"') or before.rstrip("\"')]").endswith((".", "!", "?", ":"))
 
 
 def word_pairs(text: str) -> Counter[tuple[str, str]]:
@@ -114,9 +117,11 @@ def word_pairs(text: str) -> Counter[tuple[str, str]]:
 
 def like(sentence: str, text: str) -> str:
     """The sentence in the look of the text: lower-cased and spaced if the text is."""
-    if text == text.lower():
-        return (to_ptb(sentence) if re.search(r"\w [.,!?]( |$)", text) else sentence).lower()
-    return sentence
+    if text != text.lower():
+        return sentence
+    if re.search(r"\w [.,!?]( |$)", text):
+        sentence = to_ptb(sentence)
+    return sentence.lower()
 
 
 @lru_cache(maxsize=4096)
@@ -157,7 +162,9 @@ def names(text: str, known: str = "") -> tuple[Name, ...]:
     """The names in a text. In a text without capitals, those of `known` that occur in it."""
     words = text.split()
     if text == text.lower():
-        return _lower_names(words, known) if known and known != known.lower() else ()
+        if known == known.lower():
+            return ()
+        return _lower_names(words, known)
     capital = []
     for i, word in enumerate(words):
         has_capital = word.lstrip("\"'`([")[:1].isupper()
@@ -211,7 +218,9 @@ def _lower_names(words: list[str], known: str) -> tuple[Name, ...]:
 def _name_text(words: Sequence[str]) -> str:
     text = " ".join(words).strip(",;:!?\"'()[]`")
     text = text.removesuffix("'s")
-    return text[:-1] if re.search(r"\w{3,}\.$", text) else text
+    if re.search(r"\w{3,}\.$", text):
+        return text[:-1]
+    return text
 
 
 def _name_kind(words: Sequence[str], start: int, end: int) -> str:
@@ -222,7 +231,9 @@ def _name_kind(words: Sequence[str], start: int, end: int) -> str:
         return "day"
     if end == start + 1 and re.search(r"(?:ese|ish|ian|ean|ican)s?$", word):
         return "people"
-    return "place" if start and bare(words[start - 1]) in word_set("place_words") else "other"
+    if start and bare(words[start - 1]) in word_set("place_words"):
+        return "place"
+    return "other"
 
 
 _PTB = tuple(

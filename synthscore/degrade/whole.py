@@ -65,10 +65,12 @@ def foreign_sentence(text: str, rng: Generator, material: Material) -> str:
     parts = sentences(text)
     options = _foreign_sentences(material, rng)
     require(parts and options)
-    index = pick(rng, [i for i, part in enumerate(parts) if not any(part in other for other in material.foreign)])
-    replace = rng.random() < 0.75 and len(parts) > 1
-    new = about_as_long(rng, options, len(parts[index].split())) if replace else pick(rng, options)
-    return place(parts, index, like(new, text), replace)
+    not_foreign = [i for i, part in enumerate(parts) if not any(part in other for other in material.foreign)]
+    index = pick(rng, not_foreign)
+    if rng.random() < 0.75 and len(parts) > 1:
+        new = about_as_long(rng, options, len(parts[index].split()))
+        return place(parts, index, like(new, text), replace=True)
+    return place(parts, index, like(pick(rng, options), text), replace=False)
 
 
 @edit
@@ -77,7 +79,8 @@ def peripheral_sentences(text: str, rng: Generator, material: Material) -> str:
     parts = sentences(text)
     options = [s for s in sentences(material.context) if 6 <= len(s.split()) <= 36]
     require(parts and len(options) >= 4)
-    options = sorted(options, key=lambda option: centrality(option, material.context))[: max(2, len(options) // 3)]
+    least_central_first = sorted(options, key=lambda option: centrality(option, material.context))
+    options = least_central_first[: max(2, len(options) // 3)]
     shown = {like(option, text) for option in options}
     unlike = [part for part in parts if part not in shown]
     options = [option for option in options if like(option, text) not in parts]
@@ -85,7 +88,7 @@ def peripheral_sentences(text: str, rng: Generator, material: Material) -> str:
     central = max(unlike, key=lambda part: centrality(part, material.context))
     minor = about_as_long(rng, options, len(central.split()))
     require(centrality(minor, material.context) <= 0.8 * centrality(central, material.context))
-    return place(parts, parts.index(central), like(minor, text), True)
+    return place(parts, parts.index(central), like(minor, text), replace=True)
 
 
 @edit
@@ -120,7 +123,9 @@ def predictable_ending(text: str, rng: Generator, material: Material) -> str:
     parts = sentences(text)
     shown = ready_made("stock_endings", text)
     require(len(parts) > 1 and not any(part in shown for part in parts))
-    return join([*(parts[:-1] if rng.random() < 0.7 else parts), pick(rng, shown)])
+    if rng.random() < 0.7:
+        parts = parts[:-1]
+    return join([*parts, pick(rng, shown)])
 
 
 @edit
@@ -152,7 +157,8 @@ def other_story(text: str, rng: Generator, material: Material) -> str:
 
 
 def _turns(text: str) -> list[str]:
-    return [turn for turn in (re.sub(r"^(?:[A-Z]|\w+): ", "", line).strip() for line in text.splitlines()) if turn]
+    turns = [re.sub(r"^(?:[A-Z]|\w+): ", "", line).strip() for line in text.splitlines()]
+    return [turn for turn in turns if turn]
 
 
 @edit
@@ -197,8 +203,11 @@ def ungrounded_fact(text: str, rng: Generator, material: Material) -> str:
     """A number, name or word that the text has from the facts is changed."""
     known = _claims(material.facts)
     kinds = (number_changed, entity_other_document, entity_same_document)
-    for kind in (*(kinds[i] for i in rng.permutation(len(kinds))), content_word_replaced):
-        made = kind(text, rng, material) if known else None
+    in_turn = [kinds[i] for i in rng.permutation(len(kinds))]
+    for kind in (*in_turn, content_word_replaced):
+        made = None
+        if known:
+            made = kind(text, rng, material)
         if made is not None and known & (_claims(text) - _claims(made)):
             return made
     raise NoPlaceError

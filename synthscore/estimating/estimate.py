@@ -57,11 +57,10 @@ class Estimate:
 
     def to_row(self) -> dict[str, Any]:
         figures = {"": self.value, "labels_": self.labels_alone, "scores_": self.scores_alone}
-        numbers = {
-            f"{prefix}{name}": getattr(figure, name)
-            for prefix, figure in figures.items()
-            for name in ("value", "stderr", "low", "high")
-        }
+        numbers = {}
+        for prefix, figure in figures.items():
+            for name in ("value", "stderr", "low", "high"):
+                numbers[f"{prefix}{name}"] = getattr(figure, name)
         counts = {name: getattr(self, name) for name in ("n_labels", "n_contexts", "n_texts", "note")}
         row = {"system": self.system, "minus": self.minus, **numbers, "lambda": self.weight, **counts}
         return {name: plain(value) for name, value in row.items()}
@@ -151,17 +150,18 @@ def estimate(
         counts = {"n_labels": int(rows.labelled[which].sum()), "n_texts": int(which.sum())}
         row, means[system] = make_estimate(system, "", means[system], counts, confidence, share=min_score is not None)
         made.append(row)
-    made.sort(key=lambda row: -row.value.value if row.n_labels else math.inf)
+    made.sort(key=lambda row: -row.value.value if row.n_labels else math.inf)  # The best comes first.
     for one, other in list(combinations(made, 2)):
         counts = {name: min(getattr(one, name), getattr(other, name)) for name in ("n_labels", "n_texts")}
         difference = means[one.system].minus(means[other.system])
         made.append(make_estimate(one.system, other.system, difference, counts, confidence, share=False)[0])
+    left_out = left_out_lines(rows.errors, unmatched=rows.unmatched)
     return Estimates(
         rows=tuple(made),
         confidence=confidence,
         signature=rows.signature,
         drawn=rows.drawn,
-        left_out=(*left_out_lines(rows.errors, unmatched=rows.unmatched), *_without(rows)),
+        left_out=(*left_out, *_without(rows)),
         n_broken=len(rows.errors),
     )
 

@@ -62,8 +62,12 @@ def mean_labels(labels: FloatArray, scores: FloatArray, contexts: IntArray, n_al
     labels, scores : float64, shape (n_texts,); NaN where a text is not labelled, or not scored
     contexts : shape (n_texts,), numbers below n_all_contexts
     """
-    labelled, scored = ~np.isnan(labels), ~np.isnan(scores)
-    predictions = np.where(scored, scores, scores[scored].mean() if scored.any() else 0.0)
+    labelled = ~np.isnan(labels)
+    scored = ~np.isnan(scores)
+    mean_score = 0.0
+    if scored.any():
+        mean_score = scores[scored].mean()
+    predictions = np.where(scored, scores, mean_score)
 
     def mean(values: FloatArray, which: np.ndarray) -> ClusteredMean:
         return ClusteredMean.estimate(values[which], contexts[which], n_all_contexts)
@@ -84,12 +88,16 @@ def tune_weight(labels: FloatArray, scores: FloatArray, scores_of_others: FloatA
 
     with n labelled texts and N others; cov is over n, var over n + N - 1. 0 where there are no others.
     """
-    n, n_others = len(labels), len(scores_of_others)
-    if not (n and n_others):
+    n = len(labels)
+    n_others = len(scores_of_others)
+    if not n or not n_others:
         return 0.0
     variance = float(np.var(np.concatenate([scores, scores_of_others]), ddof=1))
+    if not variance:
+        return 0.0
     covariance = float(np.mean((labels - labels.mean()) * (scores - scores.mean())))
-    return min(max(covariance / ((1 + n / n_others) * variance), 0.0), 1.0) if variance else 0.0
+    best = covariance / ((1 + n / n_others) * variance)
+    return min(max(best, 0.0), 1.0)
 
 
 def t_interval(mean: ClusteredMean, confidence: float) -> IntervalEstimate:

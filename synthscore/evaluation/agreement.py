@@ -1,8 +1,15 @@
 """Scores + human ratings -> how far they agree: inside contexts, over all texts, or over systems.
 
-`per_context`: a correlation inside each context, and the plain mean of these. `pooled`: one correlation over all texts.
-`system`: one correlation over the means of systems. What papers call them: docs/evaluation.md. Over all texts there is
-also AUC: how well a threshold on the scores, the same in every context, can tell the good texts from the others.
+`measure` is the core: it takes the texts that have both (`_Pairs`), computes a figure at one of three levels, again
+without each context in turn, and makes an interval of these (intervals.py). The levels:
+
+    per_context    a correlation inside each context, and the plain mean of these
+    pooled         one correlation over all texts
+    system         one correlation over the mean scores and mean ratings of systems
+
+What papers call them: docs/evaluation.md. Over all texts there is also the AUC: how well a threshold on the scores, the
+same in every context, can tell the good texts from the others. `agreement` gives one figure, `difference` compares two
+methods over the texts that both score.
 """
 
 from __future__ import annotations
@@ -145,9 +152,9 @@ def difference(
 
     scored_by_both = ~np.isnan(one) & ~np.isnan(other)
     scored_by_one_only = np.isnan(one) != np.isnan(other)
-    compare = partial(measure, level=level, statistic=statistic, good_from=good_from)
-    first, first_without = compare(np.where(scored_by_both, one, np.nan), human, contexts, systems)
-    second, second_without = compare(np.where(scored_by_both, other, np.nan), human, contexts, systems)
+    measure_here = partial(measure, level=level, statistic=statistic, good_from=good_from)
+    first, first_without = measure_here(np.where(scored_by_both, one, np.nan), human, contexts, systems)
+    second, second_without = measure_here(np.where(scored_by_both, other, np.nan), human, contexts, systems)
     note = ""
     if np.isnan(first.value):
         note = first.note
@@ -155,7 +162,9 @@ def difference(
         note = second.note
     value = first.value - second.value
     n_contexts = min(first.n_contexts, second.n_contexts)
-    ends = (-2.0, 2.0) if good_from is None else (-1.0, 1.0)
+    ends = (-2.0, 2.0)
+    if good_from is not None:
+        ends = (-1.0, 1.0)
     interval = spread(value, first_without - second_without, ends=ends, note=note, confidence=confidence)
     p = None
     if interval.low is not None:
@@ -200,17 +209,19 @@ def measure(
         if np.isnan(good_from):
             why_undefined = "all ratings are equal"
         estimate = _over_all_contexts(pairs, relate, why_undefined, by_system=False)
+        ends = (0.0, 1.0)
     else:
         relate = partial(_correlate, statistic=statistic, of_equal_ratings=of_equal_ratings)
         if level == "per_context":
             estimate = _mean_over_contexts(pairs, relate)
         else:
             estimate = _over_all_contexts(pairs, relate, "all ratings are equal", by_system=level == "system")
+        ends = (-1.0, 1.0)
     undefined = bool(np.isnan(estimate.value))
     interval = spread(
         estimate.value,
         estimate.without,
-        ends=(-1.0, 1.0) if good_from is None else (0.0, 1.0),
+        ends=ends,
         note=estimate.why_undefined if undefined else "",
         confidence=confidence,
     )
@@ -313,7 +324,9 @@ Relate = Callable[[FloatArray, FloatArray], tuple[float, bool]]
 
 
 def _separate_good(values: FloatArray, human: FloatArray, good_from: float) -> tuple[float, bool]:
-    return auc(values, human >= good_from - _TOLERANCE), bool(np.ptp(values) == 0)
+    """The AUC, and whether all scores are equal."""
+    good = human >= good_from - _TOLERANCE
+    return auc(values, good), bool(np.ptp(values) == 0)
 
 
 def _correlate(
@@ -333,9 +346,10 @@ def _mean_over_contexts(pairs: _Pairs, relate: Relate) -> _Estimate:
     value = 1/m sum r_c,    value without c = (sum r - r_c) / (m - 1)
     """
     sizes = np.bincount(pairs.context, minlength=pairs.n_contexts)
+    in_order = np.argsort(pairs.context, kind="stable")
+    texts_by_context = np.split(in_order, np.cumsum(sizes)[:-1])
     r = np.full(pairs.n_contexts, np.nan)
     constant = np.zeros(pairs.n_contexts, dtype=bool)
-    texts_by_context = np.split(np.argsort(pairs.context, kind="stable"), np.cumsum(sizes)[:-1])
     for context in np.flatnonzero(sizes >= LEAST_TEXTS):
         texts = texts_by_context[context]
         r[context], constant[context] = relate(pairs.values[texts], pairs.human[texts])
@@ -402,17 +416,20 @@ def _over_all_contexts(pairs: _Pairs, relate: Relate, why_undefined: str, *, by_
 def _means(values: FloatArray, group: IntArray) -> FloatArray:
     """The mean of each group that has members, in a unit in which the largest mean lies between 1 and 10.
 
-    Means are rounded to 12 decimals, so that rounding errors, which depend on the order of texts, do not tell equal
-    means apart. The unit changes no correlation.
+    Means are rounded to 12 decimals, because rounding errors, which depend on the order of texts, would otherwise make
+    equal means differ. The unit changes no correlation.
 
     values, group : shape (n,)
     returns : shape (n_groups,)
     """
     sizes = np.bincount(group)
     sums = np.bincount(group, values)
-    means = sums[sizes > 0] / sizes[sizes > 0]
+    has_members = sizes > 0
+    means = sums[has_members] / sizes[has_members]
     largest = np.abs(means).max(initial=0.0)
-    unit = 10.0 ** np.floor(np.log10(largest)) if largest > 0 else 1.0
+    unit = 1.0
+    if largest > 0:
+        unit = 10.0 ** np.floor(np.log10(largest))
     return np.asarray(np.round(means / unit, 12), dtype=np.float64)
 
 
@@ -426,9 +443,9 @@ def even_split(human: npt.ArrayLike) -> float:
     ratings = ratings[~np.isnan(ratings)]
     if not len(ratings) or not np.ptp(ratings):
         return float("nan")
-    above_least = np.unique(ratings)[1:]
-    shares = (ratings[None, :] >= above_least[:, None]).mean(axis=1)
-    return float(above_least[np.abs(shares - 0.5).argmin()])
+    candidates = np.unique(ratings)[1:]  # All texts reach the least rating, which therefore splits nothing.
+    shares = (ratings[None, :] >= candidates[:, None]).mean(axis=1)
+    return float(candidates[np.abs(shares - 0.5).argmin()])
 
 
 # ------------------------------------------------------------------------------------------------- checks

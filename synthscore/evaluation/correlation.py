@@ -1,6 +1,7 @@
-"""Two columns of numbers -> their correlation. NumPy and SciPy.
+"""Two columns of numbers -> how far they agree: a correlation, or the AUC. NumPy and SciPy.
 
-It knows nothing of levels. A correlation that is undefined, because one side is constant, is NaN.
+A correlation tells whether scores and ratings rise together, from -1 to 1; the AUC how often a good text has a higher
+score than a bad one. Where one side is constant neither is defined, and the result is NaN. Knows nothing of contexts.
 """
 
 from __future__ import annotations
@@ -15,34 +16,46 @@ from ..types import FloatArray
 Statistic = Literal["spearman", "pearson", "kendall"]
 STATISTICS: tuple[Statistic, ...] = ("spearman", "pearson", "kendall")
 
-_FEW = 200  # numbers of which all pairs are compared with each other at once
+_FEW = 200
+"""Of no more numbers than this, all pairs are compared at once; more of them are sorted by SciPy. Contexts are many and
+have few texts each, and for few numbers comparing is faster than sorting."""
 
 
 def correlation(values: npt.ArrayLike, human: npt.ArrayLike, statistic: Statistic = "spearman") -> float:
     """The correlation of two vectors, in [-1, 1]; NaN where either side is constant, or empty.
 
-        r = sum x y / sqrt(sum x^2 sum y^2),  with x and y made of values and human as the statistic says:
+        r = sum x y / sqrt(sum x^2 sum y^2)
 
-    spearman : the ranks less their mean, where equal numbers have the mean of their ranks
+    where x is made of values, and y of human, as the statistic says:
+
     pearson : the numbers less their mean
-    kendall : tau-b, the signs of the differences of all pairs: (concordant - discordant pairs) / sqrt(pairs untied in
-        values * pairs untied in human)
+    spearman : the ranks less their mean, where equal numbers have the mean of their ranks
+    kendall : the signs of the differences of all pairs, so that r is tau-b, (concordant - discordant pairs) /
+        sqrt(pairs that differ in values * pairs that differ in human)
     values, human : shape (n,)
     """
     x = np.asarray(values, dtype=np.float64)
     y = np.asarray(human, dtype=np.float64)
     if not len(x):
         return float("nan")
-    if statistic == "kendall" and len(x) > _FEW:
-        from scipy.stats import kendalltau
+    match statistic:
+        case "pearson":
+            return _cosine(_centred(x), _centred(y))
+        case "spearman":
+            return _cosine(_centred(_ranks(x)), _centred(_ranks(y)))
+        case "kendall":
+            if len(x) <= _FEW:
+                return _cosine(_signs_of_differences(x), _signs_of_differences(y))
+            from scipy.stats import kendalltau
 
-        return float(kendalltau(x, y).statistic)
-    prepare = {"spearman": _centred_ranks, "pearson": _centred, "kendall": _signs}[statistic]
-    x, y = prepare(x), prepare(y)
-    covariance = (x * y).sum()
+            return float(kendalltau(x, y).statistic)
+
+
+def _cosine(x: FloatArray, y: FloatArray) -> float:
+    """sum x y / sqrt(sum x^2 sum y^2); NaN where one of them is all 0."""
     with np.errstate(invalid="ignore"):
-        r = covariance / np.sqrt((x * x).sum() * (y * y).sum())
-    return float(np.clip(r, -1.0, 1.0))  # rounding alone leads out of it
+        r = (x * y).sum() / np.sqrt((x * x).sum() * (y * y).sum())
+    return float(np.clip(r, -1.0, 1.0))  # Rounding could lead out of this range.
 
 
 def auc(values: npt.ArrayLike, good: npt.ArrayLike) -> float:
@@ -60,19 +73,18 @@ def auc(values: npt.ArrayLike, good: npt.ArrayLike) -> float:
     if not n_good or not n_bad:
         return float("nan")
     ranks = _ranks(np.asarray(values, dtype=np.float64))
-    return float((ranks[is_good].sum() - n_good * (n_good + 1) / 2) / (n_good * n_bad))
+    # The good texts' ranks among each other are 1 + 2 + ... + g; what is left counts the bad ones that they beat.
+    n_beaten = ranks[is_good].sum() - n_good * (n_good + 1) / 2
+    return float(n_beaten / (n_good * n_bad))
 
 
-def _signs(values: FloatArray) -> FloatArray:
+def _signs_of_differences(values: FloatArray) -> FloatArray:
     """For each pair of numbers whether the first is above (1), below (-1) or equal (0), shape (n, n)."""
     return np.asarray(np.sign(np.subtract.outer(values, values)), dtype=np.float64)
 
 
 def _ranks(values: FloatArray) -> FloatArray:
-    """Ranks from 1 for the lowest; equal numbers all have the mean of their ranks.
-
-    Contexts are many and short: all pairs of a few numbers are compared at once, which is faster than sorting them.
-    """
+    """Ranks from 1 for the lowest; equal numbers all have the mean of their ranks."""
     if len(values) > _FEW or np.isnan(values).any():
         from scipy.stats import rankdata
 
@@ -83,12 +95,13 @@ def _ranks(values: FloatArray) -> FloatArray:
 
 
 def _centred(values: FloatArray) -> FloatArray:
-    """Less their mean. They are scaled first so that no square overflows; equal numbers, all 1 then, give exactly 0."""
+    """The numbers less their mean, in a unit in which the largest is 1, so that no square overflows.
+
+    Equal numbers give exactly 0: in that unit they are all 1.
+    """
     size = np.abs(values).max()
-    scaled = values / size if size > 0 else np.zeros_like(values)
+    if not size > 0:
+        return np.zeros_like(values)
+    scaled = values / size
     centred: FloatArray = scaled - scaled.mean()
     return centred
-
-
-def _centred_ranks(values: FloatArray) -> FloatArray:
-    return _centred(_ranks(values))

@@ -53,7 +53,8 @@ def all_equal(values: FloatArray, names: Sequence[str]) -> BoolArray:
     values : shape (n,). names : the context of each
     """
     context = index(names)
-    low, high = np.full(len(context), np.inf), np.full(len(context), -np.inf)
+    low = np.full(len(context), np.inf)
+    high = np.full(len(context), -np.inf)
     np.fmin.at(low, context, values)
     np.fmax.at(high, context, values)
     equal: BoolArray = low == high
@@ -143,13 +144,19 @@ def mean_over_contexts(values: FloatArray, context_ids: Sequence[str]) -> Contex
     """
     mean = float(values.mean())
     context = index(context_ids)
-    left = len(values) - np.bincount(context)
-    without = np.full(len(left), np.nan)
-    np.divide(values.sum() - np.bincount(context, values), left, out=without, where=left > 0)
-    far = 1e4 * (1 + float(abs(values).max()))  # scores have no ends: so far away the interval is symmetric
-    found = spread(mean, without, (-far, far))
-    low, high = (np.nan if end is None else end for end in (found.low, found.high))
-    return ContextMean(mean, low, high, found.stderr, len(left))
+    n_left = len(values) - np.bincount(context)
+    sum_left = values.sum() - np.bincount(context, values)
+    without = np.full(len(n_left), np.nan)
+    np.divide(sum_left, n_left, out=without, where=n_left > 0)
+    far = 1e4 * (1 + float(abs(values).max()))  # Scores have no ends: with ends so far away the interval is symmetric.
+    interval = spread(mean, without, (-far, far))
+    return ContextMean(
+        value=mean,
+        low=np.nan if interval.low is None else interval.low,
+        high=np.nan if interval.high is None else interval.high,
+        stderr=interval.stderr,
+        n_contexts=len(n_left),
+    )
 
 
 def mean_score(values: FloatArray, context_ids: Sequence[str]) -> ContextMean:
@@ -194,9 +201,12 @@ def p_value(value: float, stderr: float, n_contexts: int) -> float:
     """
     from scipy.special import stdtr
 
-    t = np.inf if value else 0.0
     if stderr > 0:
         t = abs(value) / stderr
+    elif value:
+        t = np.inf
+    else:
+        t = 0.0
     by_student = float(2 * stdtr(n_contexts - 1, -t))
     return max(by_student, least_p_value(n_contexts))
 

@@ -207,7 +207,8 @@ def _read_score(row: Row) -> float | None:
 
 
 def _score(row: Row, text: RatedText, attribute: str, value: float | None) -> Score:
-    status, reason = row.values.get("status"), row.values.get("reason")
+    status = row.values.get("status")
+    reason = row.values.get("reason")
     if value is None:
         return text.unscored(attribute, str(reason or status or "no score"))
     if status == "partial":
@@ -217,7 +218,8 @@ def _score(row: Row, text: RatedText, attribute: str, value: float | None) -> Sc
 
 def _nothing_matched(ratings: Ratings, unmatched: Sequence[str], errors: Sequence[InputError]) -> InputError:
     example = repr(ratings.texts[0].id) if len(ratings) else "none: there are no ratings"
-    others, first_error = "", ""
+    others = ""
+    first_error = ""
     if unmatched:
         others = f"; there are {len(unmatched)} of other texts or attributes: {_first(unmatched)}"
     if errors:

@@ -125,13 +125,14 @@ class Ratings:
             human = sorted(text.human.items())
             annotators = sorted(text.annotators.items())
             held.append((text.id, text.context_id, text.system, text.text, human, annotators))
+        file = Path(path).name
         return cls(
-            name=Path(path).name.split(".")[0] if named else "ratings",
+            name=file.split(".")[0] if named else "ratings",
             texts=texts,
             attributes=rows.attributes,
             contexts=rows.contexts,
             task=task,
-            source=f"{Path(path).name if named else 'rows'}@{text_hash(*map(repr, held))[:12]}",
+            source=f"{file if named else 'rows'}@{text_hash(*map(repr, held))[:12]}",
             left_out=(*rows.broken, *rows.unrated),
         )
 
@@ -145,12 +146,15 @@ class Ratings:
         taken = set(ids).intersection(self.context_ids)
         if len(taken) == n_contexts:
             return self
+        texts = [text for text in self.texts if text.context_id in taken]
+        contexts = {name: context for name, context in self.contexts.items() if name in taken}
+        others = f"{n_contexts - len(taken)} of {n_contexts} contexts: {why}"
         return replace(
             self,
-            texts=tuple(text for text in self.texts if text.context_id in taken),
-            contexts={name: context for name, context in self.contexts.items() if name in taken},
+            texts=tuple(texts),
+            contexts=contexts,
             source=f"{self.source}, {len(taken)} of {n_contexts} contexts",
-            left_out=(*self.left_out, f"{n_contexts - len(taken)} of {n_contexts} contexts: {why}"),
+            left_out=(*self.left_out, others),
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -158,19 +162,25 @@ class Ratings:
         write_rows(self._rows(), path)
 
     def _rows(self) -> Iterator[dict[str, Any]]:
-        # In the first row that names the context's own references, or none.
+        # A context stands in its first row without references of the text's own, since it may bring references of its
+        # own; where each row has some, in the first.
         firsts = {text.context_id: text.id for text in reversed(self.texts)}
         firsts |= {text.context_id: text.id for text in reversed(self.texts) if text.references is None}
         for text in self.texts:
             row: dict[str, Any] = {name: getattr(text, name) for name in ("id", "context_id", "system", "text")}
-            context, references = self.contexts.get(text.context_id), text.references
+            context = self.contexts.get(text.context_id)
+            references = text.references
             if context and firsts[text.context_id] == text.id:
                 row["context"] = context.text
-                row |= {"facts": context.facts} if context.facts else {}
+                if context.facts:
+                    row["facts"] = context.facts
                 references = references or context.references or None
-            row |= {} if references is None else {"references": list(references)}
-            row |= {"human": plain(text.human)}
-            yield row | ({"human_raw": plain(text.annotators)} if text.annotators else {})
+            if references is not None:
+                row["references"] = list(references)
+            row["human"] = plain(text.human)
+            if text.annotators:
+                row["human_raw"] = plain(text.annotators)
+            yield row
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -269,11 +279,17 @@ class RatedRows:
         if not same or (text.text and known.text and text.text != known.text):
             problem = f"text {text.id!r} has another text, context or system in row {first}"
             raise row_error(row, "id", text.id, problem, "Give each text an id of its own")
-        references = text.references if known.references is None else known.references
+        references = known.references
+        if references is None:
+            references = text.references
         written = known.text or text.text
-        fault = "" if written else known.fault or text.fault
+        fault = ""
+        if not written:
+            fault = known.fault or text.fault
         self._texts[text.id] = replace(known, text=written, fault=fault, references=references), first
-        raters = (read_id(row, "rater"),) if row.has("rater") else ()
+        raters: tuple[str, ...] = ()
+        if row.has("rater"):
+            raters = (read_id(row, "rater"),)
         for name, rating in rated.items():
             by_id = self._rated.setdefault(name, {})
             if rating.mean is None:
@@ -323,11 +339,17 @@ class RatedRows:
     @property
     def unrated(self) -> tuple[str, ...]:
         """Lines: texts and ratings that are not there."""
-        n_texts = len({id_ for by_id in self._rated.values() for id_ in by_id})
-        silent = [id_ for id_ in self._texts if not any(id_ in by_id for by_id in self._rated.values())]
-        counted = {f"texts: nobody rated them, such as {', '.join(map(repr, silent[:3]))}": len(silent)}
-        counted |= {f"texts: not rated on {name}": n_texts - len(by_id) for name, by_id in self._rated.items()}
-        return tuple(f"{n} {what}" for what, n in counted.items() if n)
+        rated = {id_ for by_id in self._rated.values() for id_ in by_id}
+        never_rated = [id_ for id_ in self._texts if id_ not in rated]
+        lines = []
+        if never_rated:
+            examples = ", ".join(map(repr, never_rated[:3]))
+            lines.append(f"{len(never_rated)} texts: nobody rated them, such as {examples}")
+        for name, by_id in self._rated.items():
+            n_without = len(rated) - len(by_id)
+            if n_without:
+                lines.append(f"{n_without} texts: not rated on {name}")
+        return tuple(lines)
 
 
 def _text(row: Row) -> tuple[str, str]:
@@ -365,11 +387,11 @@ def _rated(row: Row, attribute: str | None) -> dict[str, MeanRating]:
 
 def _by_attribute(row: Row, attribute: str | None, has_raw: bool) -> dict[str, Any]:
     """Attribute -> what stands in the row's columns."""
-    columns = {
-        match[1]: value
-        for column, value in row.values.items()
-        if column != "human_raw" and (match := re.fullmatch(r"human[._](.+)", column))
-    }
+    columns = {}
+    for column, value in row.values.items():
+        match = re.fullmatch(r"human[._](.+)", column)
+        if match and column != "human_raw":
+            columns[match[1]] = value
     value = _parsed(row.values.get("human"))
     if isinstance(value, Mapping):
         values = {str(name): rating for name, rating in value.items()}
@@ -410,4 +432,6 @@ def _ratings(row: Row, name: str, value: Any) -> MeanRating:
     if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):
         return MeanRating(rating(value))
     single = tuple(number for item in value if (number := rating(item)) is not None)
-    return MeanRating(sum(single) / len(single) if single else None, single)
+    if not single:
+        return MeanRating(None)
+    return MeanRating(sum(single) / len(single), single)

@@ -71,8 +71,12 @@ class Settings:
         computed."""
         if "pooled" not in self.levels:
             return None
-        chosen = even_split(human) if self.good_from is None else self.good_from
-        return None if np.isnan(chosen) else chosen
+        chosen = self.good_from
+        if chosen is None:
+            chosen = even_split(human)
+        if np.isnan(chosen):
+            return None
+        return chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,23 +162,24 @@ class Evaluation:
         ratings = replace(Ratings.load(folder / "ratings.jsonl"), **names)
         figures = {name: method["attributes"] for name, method in methods.items()}
         means = {name: method["mean"] for name, method in methods.items()}
-        scores = {
-            (method, attribute): Scores.load(_scores_file(folder, method), attribute=attribute)
-            for method, attributes in figures.items()
-            for attribute in attributes
-        }
+        scores = {}
+        for method, attributes in figures.items():
+            for attribute in attributes:
+                scores[method, attribute] = Scores.load(_scores_file(folder, method), attribute=attribute)
         contrasts = {}
         for figure in content["contrasts"]:
             key = FigureKey(*(figure.pop(name) for name in FigureKey._fields))
             contrasts[key] = _restored(Difference, figure)
+        agreements = {FigureKey(*key): _restored(Agreement, figure) for key, figure in _leaves(figures, 4)}
+        people = {key: _restored(Reliability, figure) for key, figure in _leaves(content["people"], 3)}
         return cls(
             ratings=ratings,
             scores=scores,
             settings=settings,
-            agreements={FigureKey(*key): _restored(Agreement, figure) for key, figure in _leaves(figures, 4)},
+            agreements=agreements,
             means={key: _restored(Mean, figure) for key, figure in _leaves(means, 3)},
             contrasts=contrasts,
-            people={key: _restored(Reliability, figure) for key, figure in _leaves(content["people"], 3)},
+            people=people,
             good_from=content.get("good_from", {}),
             left_out=tuple(content["left_out"]),
         )
@@ -191,24 +196,27 @@ class Evaluation:
     def to_json(self) -> dict[str, Any]:
         """{"methods": {METHOD: {"attributes": {ATTRIBUTE: {LEVEL: {STATISTIC: {value, low, high, n, ...}}}},
         "mean": ..., "counts": ..., "signature": ...}}, "people": ..., "contrasts": [...], "ratings": ..., ...}"""
+        contrasts = [key._asdict() | plain(asdict(figure)) for key, figure in self.contrasts.items()]
+        ratings = {
+            "name": self.ratings.name,
+            "source": self.ratings.source,
+            "n_texts": len(self.ratings),
+            "n_contexts": len(set(self.ratings.context_ids)),
+            "n_systems": len(set(self.ratings.systems) - {""}),
+        }
         return {
             "methods": self._methods_json(),
             "people": _nested_json(self.people),
-            "contrasts": [key._asdict() | plain(asdict(figure)) for key, figure in self.contrasts.items()],
-            "ratings": {
-                "name": self.ratings.name,
-                "source": self.ratings.source,
-                "n_texts": len(self.ratings),
-                "n_contexts": len(set(self.ratings.context_ids)),
-                "n_systems": len(set(self.ratings.systems) - {""}),
-            },
+            "contrasts": contrasts,
+            "ratings": ratings,
             "settings": plain(asdict(self.settings)),
             "good_from": dict(self.good_from),
             "left_out": list(self.left_out),
         }
 
     def _methods_json(self) -> dict[str, Any]:
-        figures, means = _nested_json(self.agreements), _nested_json(self.means)
+        figures = _nested_json(self.agreements)
+        means = _nested_json(self.means)
         methods = {}
         for method in self.methods:
             scores = {attribute: self.scores[method, attribute] for attribute in self.attributes}
@@ -254,12 +262,16 @@ def _leaves(nested: Mapping[str, Any], depth: int) -> Iterator[tuple[Any, Any]]:
 def _restored(noun: type[T], values: Mapping[str, Any]) -> T:
     """A noun of this type from its JSON, which has null for NaN."""
     numbers = {field.name for field in fields(noun) if field.type == "float"}  # type: ignore[arg-type]
-    restored = {name: np.nan if value is None and name in numbers else value for name, value in values.items()}
+    restored = dict(values)
+    for name, value in values.items():
+        if value is None and name in numbers:
+            restored[name] = np.nan
     return noun(**restored)
 
 
 def _scores_file(folder: str | os.PathLike[str], method: str) -> Path:
     """Named after the method; a name that is no file's name on every system gets a hash besides."""
     name = re.sub(r"[^\w.,+-]+", "_", method)[:100]
-    name = name if name == method else f"{name}-{text_hash(method)[:6]}"
+    if name != method:
+        name = f"{name}-{text_hash(method)[:6]}"
     return Path(folder) / "scores" / f"{name}.jsonl"

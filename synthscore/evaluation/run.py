@@ -101,10 +101,6 @@ def _compute_figures(
     values = {key: column.values for key, column in scores.items()}
     human = {attribute: ratings.human(attribute) for attribute in attributes}
     names = ratings.context_ids, ratings.systems
-    agreements: dict[FigureKey, Agreement] = {}
-    means: dict[tuple[str, str, str], Mean] = {}
-    contrasts: dict[FigureKey, Difference] = {}
-    people: dict[tuple[str, str, str], Reliability] = {}
     good_from: dict[str, float] = {}
     for attribute in attributes:
         threshold = settings.good_from_of(human[attribute])
@@ -113,13 +109,13 @@ def _compute_figures(
     kinds: list[tuple[Level, str]] = [*settings.kinds]
     if good_from:
         kinds.append(("pooled", AUC))
+
+    agreements: dict[FigureKey, Agreement] = {}
+    means: dict[tuple[str, str, str], Mean] = {}
+    contrasts: dict[FigureKey, Difference] = {}
+    people: dict[tuple[str, str, str], Reliability] = {}
     for level, statistic in kinds:
-        how: dict[str, dict[str, Any]] = {}
-        for attribute in attributes:
-            if statistic == AUC:
-                how[attribute] = {"level": level, "good_from": good_from.get(attribute, np.nan)}
-            else:
-                how[attribute] = {"level": level, "statistic": statistic}
+        how = {attribute: _options(level, statistic, good_from.get(attribute, np.nan)) for attribute in attributes}
         for method in methods:
             parts = []
             for attribute in attributes:
@@ -150,12 +146,24 @@ def _compute_figures(
     )
 
 
+def _options(level: Level, statistic: str, good_from: float) -> dict[str, Any]:
+    """A figure as `measure` is told of it. good_from : the least rating of a good text, for AUC"""
+    if statistic == AUC:
+        return {"level": level, "good_from": good_from}
+    return {"level": level, "statistic": statistic}
+
+
 def _mean_over_attributes(parts: Sequence[LeaveOneOut], statistic: str) -> Mean:
     values = [part.agreement.value for part in parts]
     mean = float(np.mean(values))
     without = mean_without(values, [part.without for part in parts])
-    ends = (0.0, 1.0) if statistic == AUC else (-1.0, 1.0)
-    interval = spread(mean, without, ends, note="an attribute has none" if np.isnan(mean) else "")
+    ends = (-1.0, 1.0)
+    if statistic == AUC:
+        ends = (0.0, 1.0)
+    note = ""
+    if np.isnan(mean):
+        note = "an attribute has none"
+    interval = spread(mean, without, ends, note=note)
     return Mean(value=mean, low=interval.low, high=interval.high)
 
 

@@ -1,12 +1,16 @@
 """Pairs of texts + engine + how it is asked -> Verdicts. The one place that asks a judge about pairs.
 
-A rung, a real candidate and a reference written by a person are all just texts: the question is always about the
-*target*, compared with the *reference*. Protocols (arXiv:2509.05440 Tables 13-18, arXiv:2307.07889 section 3):
+A verdict is the probability that a *target* is better than, worse than or similar to a *reference*; a rung, a real
+candidate and a text written by a person are all just texts here. Protocols (arXiv:2509.05440 Tables 13-18,
+arXiv:2307.07889 section 3):
 
     compare            Better / Worse / Similar, about the target
     yes_no             "does the target read better?"  Yes = better, No = worse
     yes_no_two_sided   the same, and "does it read worse?": worse is the Yes of the second question
     choose             A / B: which text is better; the reference is shown first, as A
+
+`Inquiry` makes each pair into questions, in one order of the two texts or in both, keeps the answers, and reads them as
+verdicts (labels.py).
 """
 
 from __future__ import annotations
@@ -35,6 +39,7 @@ from ..errors import EngineError, Postponed, unusable
 from ..signature import Signature
 from ..types import BoolArray, Context, FloatArray, IntArray, Task, Usage
 from .failures import bounded, unanswered, why_contradictory, why_unreported
+from .labels import OrdersMean, about_target, both_in_one, combine_sides, margin_limits, read_labels
 from .rewards import Rewards
 from .templates import Templates
 
@@ -53,13 +58,11 @@ def labels_of(protocol: ProtocolName, task: Task) -> tuple[str, ...]:
     """The labels that the judge is asked for, in the order of PROTOCOLS and the words of the task."""
     if protocol == "choose":
         return PROTOCOLS[protocol]
-    return tuple(task.labels if protocol == "compare" else task.yes_no)
+    if protocol == "compare":
+        return tuple(task.labels)
+    return tuple(task.yes_no)
 
 
-OrdersMean = Literal["log-odds", "probabilities"]
-"""What the mean of both orders is taken of (`both_in_one`): the same for a whole run, whose signature says it."""
-
-TURNED = [1, 0, 2]  # a verdict about the reference -> the verdict about the target
 _NOT_ASKED = EngineError("not asked")
 
 
@@ -163,7 +166,8 @@ class Asking:
         second answer in the same order."""
         if self.both_orders is not None:
             return self
-        return replace(self, both_orders=capabilities_of(engine).answers == "words")
+        in_words = capabilities_of(engine).answers == "words"
+        return replace(self, both_orders=in_words)
 
     @property
     def n_sides(self) -> int:
@@ -179,20 +183,24 @@ class Asking:
         self, engine: Engine, templates: Templates, *, on_ladders: bool = False, **parts: Hashable
     ) -> Signature:
         """All that verdicts depend on, and further parts. on_ladders : as of `ask`"""
-        self = self.for_judge(engine)
+        asking = self.for_judge(engine)
         tau = ""
         if capabilities_of(engine).gives_rewards:
             tau = "rungs" if on_ladders else "1"
-        orders = f"2,{mean_of_orders(engine)}" if self.both_orders else "1"
-        return _sign(self, engine.signature, tau, orders, templates, **parts)
+        orders = "1"
+        if asking.both_orders:
+            orders = f"2,{mean_of_orders(engine)}"
+        return _sign(asking, engine.signature, tau, orders, templates, **parts)
 
 
 def mean_of_orders(engine: Engine) -> OrdersMean:
     """What is averaged over both orders: log-odds, or probabilities where answers are choices or words."""
-    return "log-odds" if capabilities_of(engine).answers == "probabilities" else "probabilities"
+    if capabilities_of(engine).answers == "probabilities":
+        return "log-odds"
+    return "probabilities"
 
 
-@lru_cache(64)  # of each batch of rows, and of each text that is asked for by itself, it is the same
+@lru_cache(64)  # A run asks for the same signature once a batch of rows, or once a text.
 def _sign(
     asking: Asking, judge: Signature, tau: str, orders: str, templates: Templates, **parts: Hashable
 ) -> Signature:
@@ -247,7 +255,7 @@ class Inquiry:
         self.pairs = pairs
         self.engine = engine
         self.templates = templates
-        asking = self.asking = asking.for_judge(engine)
+        self.asking = asking.for_judge(engine)
         self._on_ladders = on_ladders
         self._rewards: Rewards | None = None
         if capabilities_of(engine).gives_rewards:
@@ -255,8 +263,9 @@ class Inquiry:
             places = [(reply_to(pair.context, pair.attribute), pair.target, pair.reference) for pair in pairs]
             self._rewards = Rewards(places, engine, on_ladders=on_ladders)
         else:
-            templates.require_texts(asking.template)
-        self._answers: list[Answer] = [_NOT_ASKED] * (asking.n_questions * len(pairs))  # rows as of Verdicts.answers
+            templates.require_texts(self.asking.template)
+        n_questions = self.asking.n_questions * len(pairs)
+        self._answers: list[Answer] = [_NOT_ASKED] * n_questions  # rows as of Verdicts.answers
         self._usage = Usage()
 
     @property
@@ -274,15 +283,20 @@ class Inquiry:
 
     def postponed(self, pair: IntArray) -> BoolArray:
         """Whether an answer about any of these pairs will come later, shape (n,)."""
-        rows = range(0, len(self._answers), len(self.pairs))
-        late = [any(isinstance(self._answers[row + index], Postponed) for row in rows) for index in pair.tolist()]
+        n_pairs = len(self.pairs)
+        late = []
+        for index in pair.tolist():
+            answers = self._answers[index::n_pairs]
+            late.append(any(isinstance(answer, Postponed) for answer in answers))
         return np.array(late, dtype=bool)
 
     def ask_all(self, progress: Progress | None = None) -> None:
         """Ask every question about every pair. The orders of a pair follow each other, because they share a context."""
-        n_orders = self.asking.n_orders
+        orders = [False, True][: self.asking.n_orders]
         n_pairs = len(self.pairs)
-        self._ask(np.repeat(np.arange(n_pairs), n_orders), np.tile([False, True][:n_orders], n_pairs), progress)
+        pair = np.repeat(np.arange(n_pairs), len(orders))
+        swapped = np.tile(orders, n_pairs)
+        self._ask(pair, swapped, progress)
 
     def ask(self, pair: IntArray, swapped: BoolArray, progress: Progress | None = None) -> FloatArray:
         """The verdicts on these pairs' targets: better, worse, similar, shape (n, 3); NaN where there is no answer.
@@ -290,7 +304,8 @@ class Inquiry:
         pair : indices in `pairs`. swapped : bool, shape (n,): ask about the reference instead
         raises : as `ask`
         """
-        verdicts: FloatArray = self._read(self._ask(pair, swapped, progress), swapped[None]).by_order[0]
+        answers = self._ask(pair, swapped, progress)
+        verdicts: FloatArray = self._read(answers, swapped[None]).by_order[0]
         return verdicts
 
     def _ask(self, pair: IntArray, swapped: BoolArray, progress: Progress | None) -> Answers:
@@ -301,57 +316,85 @@ class Inquiry:
         asked = list(zip(pair.tolist(), swapped.tolist(), strict=True))
         questions = [(index, is_swapped, bool(side)) for side in range(n_sides) for index, is_swapped in asked]
         if self._rewards:
-            first = protocol == "choose"  # whose first label is the text that is not asked about
-            signs = [(index, is_swapped ^ worse ^ first) for index, is_swapped, worse in questions]
-            answers = self._rewards.answer(len(labels), signs, progress)
+            # The first label stands for the target's lead, unless the question is about the reference, asks what is
+            # worse, or names the reference first (choose). Two of these together cancel.
+            reference_first = protocol == "choose"
+            turned = [(index, is_swapped ^ worse ^ reference_first) for index, is_swapped, worse in questions]
+            answers = self._rewards.answer(len(labels), turned, progress)
         else:
-            prompts = [
-                prompt_of(self.pairs[index], self.templates, protocol, swapped=is_swapped, worse=worse)
-                for index, is_swapped, worse in questions
-            ]
-            answers = ask_engine(self.engine, [Question(prompt, labels) for prompt in prompts], progress)
+            asked_for = []
+            for index, is_swapped, worse in questions:
+                prompt = prompt_of(self.pairs[index], self.templates, protocol, swapped=is_swapped, worse=worse)
+                asked_for.append(Question(prompt, labels))
+            answers = ask_engine(self.engine, asked_for, progress)
         for (index, is_swapped, worse), answer in zip(questions, answers.rows, strict=True):
-            self._answers[(is_swapped * n_sides + worse) * len(self.pairs) + index] = answer
+            row_of_question = is_swapped * n_sides + worse
+            self._answers[row_of_question * len(self.pairs) + index] = answer
         self._usage += answers.usage
         return answers
 
     def _read(self, answers: Answers, swapped: BoolArray) -> _Reading:
-        """swapped : bool, shape (n_orders, n_pairs): where the question was about the reference"""
-        asking = self.asking
-        labels = labels_of(asking.protocol, self.templates.task)
+        """What the answers say of the targets, without those that do not count.
+
+        swapped : bool, shape (n_orders, n_pairs): where the question was about the reference
+        """
+        protocol = self.asking.protocol
+        min_mass = self.asking.min_mass
+        labels = labels_of(protocol, self.templates.task)
         columns = stacked(labels, answers, capabilities_of(self.engine).reports_mass)
         n_orders, n_pairs = swapped.shape
-        shape = (n_orders * asking.n_sides, n_pairs, len(labels))
-        below_mass = np.exp(columns.log_probs).sum(axis=1) < asking.min_mass
-        least_and_most = np.where(below_mass[:, None], np.nan, [columns.least, columns.log_probs])
-        least, most = (read_labels(asking.protocol, end.reshape(shape), absent=-np.inf) for end in least_and_most)
+        shape = (n_orders * self.asking.n_sides, n_pairs, len(labels))
+
+        too_little = np.exp(columns.log_probs).sum(axis=1) < min_mass
+        least_log_probs = np.where(too_little[:, None], np.nan, columns.least)
+        most_log_probs = np.where(too_little[:, None], np.nan, columns.log_probs)
+        least = read_labels(protocol, least_log_probs.reshape(shape), absent=-np.inf)
+        most = read_labels(protocol, most_log_probs.reshape(shape), absent=-np.inf)
         low, high = margin_limits(least, most)
-        half_width = np.swapaxes(high - low, 0, 1).ravel() / 2  # of each question, in the order of its answers
-        failures = unanswered(columns, asking.min_mass, asking.max_unreported, half_width)
+        half_width = (high - low) / 2
+        half_width_of_rows = np.swapaxes(half_width, 0, 1).ravel()  # sides of an order one after the other
+
+        failures = unanswered(columns, min_mass, self.asking.max_unreported, half_width_of_rows)
         probs = columns.probs
         probs[list(failures)] = np.nan
-        shares = read_labels(asking.protocol, probs.reshape(shape), absent=0.0)
-        least, most, shares = (_about_target(questions, swapped) for questions in (least, most, shares))
-        return _Reading(columns, _verdicts_of(shares), least, most, failures)
+        shares = read_labels(protocol, probs.reshape(shape), absent=0.0)
+        return _Reading(
+            answers=columns,
+            by_order=combine_sides(about_target(shares, swapped)),
+            least=about_target(least, swapped),
+            most=about_target(most, swapped),
+            failures=failures,
+        )
 
     def verdicts(self) -> Verdicts:
         """The verdicts on all that was asked."""
-        asking, n_pairs, asked = self.asking, len(self.pairs), self._asked
-        swapped = np.repeat([[False], [True]][: asking.n_orders], n_pairs, axis=1)
-        read = self._read(Answers(self._answers, self._usage), swapped)
-        reasons = {row % n_pairs: why for row, why in sorted(read.failures.items(), reverse=True) if asked[row]}
+        asking = self.asking
+        n_pairs = len(self.pairs)
+        asked = self._asked
+        orders = [False, True][: asking.n_orders]
+        swapped = np.repeat(np.array(orders)[:, None], n_pairs, axis=1)
+        reading = self._read(Answers(self._answers, self._usage), swapped)
+        by_order = reading.by_order
+        unanswered_orders = np.isnan(by_order[..., 0])
+
         mean = mean_of_orders(self.engine)
-        verdict = both_in_one(read.by_order, asking.protocol, mean)  # NaN where one order has no answer
-        limits = read.margin_limits(verdict[:, 0] - verdict[:, 1], mean)
-        uncombined = read.why_not_combined(verdict, limits, asking.max_unreported)
+        verdict = both_in_one(by_order, asking.protocol, mean)  # NaN where one order has no answer
+        limits = reading.margin_limits(verdict[:, 0] - verdict[:, 1], mean)
+        uncombined = reading.why_not_combined(verdict, limits, asking.max_unreported)
         verdict[list(uncombined)] = np.nan
         better, worse, similar = verdict.T
         low, high = limits
+
+        failures: dict[int, str] = {}
+        for row in sorted(reading.failures, reverse=True):  # What failed first comes last, and its reason stays.
+            if asked[row]:
+                failures[row % n_pairs] = reading.failures[row]
+
         by_question = (asking.n_orders, asking.n_sides, n_pairs)
-        unreported = read.answers.unreported.reshape(by_question).max(axis=1)
-        n_samples = read.answers.n_samples
+        unreported = reading.answers.unreported.reshape(by_question).max(axis=1)
+        n_samples = reading.answers.n_samples
         if n_samples is None:
-            n_samples = np.full(len(read.answers), np.inf)
+            n_samples = np.full(len(reading.answers), np.inf)
         n_samples = n_samples.reshape(by_question).min(axis=1)
         return Verdicts(
             better=better,
@@ -359,13 +402,13 @@ class Inquiry:
             similar=similar,
             margin_low=np.where(np.isnan(low), -1.0, low),
             margin_high=np.where(np.isnan(high), 1.0, high),
-            by_order=read.by_order,
-            label_mass=read.answers.label_mass.reshape(by_question).min(axis=(0, 1)),
-            unreported=np.where(np.isnan(read.by_order[..., 0]), np.nan, unreported),
-            n_samples=np.where(np.isnan(read.by_order[..., 0]), np.nan, n_samples),
-            answers=read.answers,
+            by_order=by_order,
+            label_mass=reading.answers.label_mass.reshape(by_question).min(axis=(0, 1)),
+            unreported=np.where(unanswered_orders, np.nan, unreported),
+            n_samples=np.where(unanswered_orders, np.nan, n_samples),
+            answers=reading.answers,
             signature=self.signature,
-            failures=reasons | uncombined,
+            failures=failures | uncombined,
             asked=asked.reshape(by_question)[:, 0],
         )
 
@@ -390,27 +433,38 @@ class _Reading(NamedTuple):
 
         margin : better - worse, shape (n_pairs,), with what was not reported at its most
         """
-        least, most = self.least, self.most
+        least = self.least
+        most = self.most
         if mean == "log-odds":
-            least, most = (end.mean(axis=1, keepdims=True) for end in (least, most))
+            least = least.mean(axis=1, keepdims=True)
+            most = most.mean(axis=1, keepdims=True)
         low, high = margin_limits(least, most).mean(axis=(1, 2))  # over questions, and over orders that are not yet one
+        widest = [np.fmin(low, margin), np.fmax(high, margin)]
         incomplete = (self.least < self.most).any(axis=(0, 1, 3))
-        return np.where(incomplete, [np.fmin(low, margin), np.fmax(high, margin)], margin)
+        return np.where(incomplete, widest, margin)
 
     def why_not_combined(self, verdict: FloatArray, limits: FloatArray, max_unreported: float) -> dict[int, str]:
         """Pair -> why it has no verdict although each of its two orders has an answer that counts."""
-        n_pairs = len(verdict)
-        half_width = (limits[1] - limits[0]) / 2
+        low, high = limits
+        half_width = (high - low) / 2
         answered = ~np.isnan(self.by_order).any(axis=(0, 2))
-        contradictory = np.flatnonzero(answered & np.isnan(verdict).any(axis=1)).tolist()
-        reasons = {pair: why_contradictory(self.by_order[:, pair]) for pair in contradictory}
+        contradictory = answered & np.isnan(verdict).any(axis=1)
+        reasons = {pair: why_contradictory(self.by_order[:, pair]) for pair in np.flatnonzero(contradictory).tolist()}
         for pair in np.flatnonzero(answered & (half_width > max_unreported)).tolist():
-            rows = range(pair, len(self.answers), n_pairs)
-            orders = np.repeat(["first", "second"], len(self.least)).tolist()
-            unreported = [(bounded(self.answers, row), order) for row, order in zip(rows, orders, strict=True)]
-            missing = " and ".join(f"{labels} in the {order} order" for labels, order in unreported if labels)
+            missing = self._missing_labels(pair, n_pairs=len(verdict))
             reasons[pair] = why_unreported(missing, half_width[pair], max_unreported)
         return reasons
+
+    def _missing_labels(self, pair: int, n_pairs: int) -> str:
+        """Which labels were not reported in which order, in words."""
+        n_sides = len(self.least)
+        rows = range(pair, len(self.answers), n_pairs)
+        orders = np.repeat(["first", "second"], n_sides).tolist()
+        missing = []
+        for row, order in zip(rows, orders, strict=True):
+            if labels := bounded(self.answers, row):
+                missing.append(f"{labels} in the {order} order")
+        return " and ".join(missing)
 
 
 def prompt_of(
@@ -418,99 +472,12 @@ def prompt_of(
 ) -> Prompt:
     """The prompt about a pair. swapped : it is about the reference; worse : it asks whether that is worse (yes_no)"""
     attribute = templates.task.attribute(pair.attribute)
-    target, reference = (pair.reference, pair.target) if swapped else (pair.target, pair.reference)
+    target = pair.target
+    reference = pair.reference
+    if swapped:
+        target, reference = reference, target
     if protocol == "choose":
         return templates.choose(pair.context, attribute, first=reference, second=target)
     if protocol == "compare":
         return templates.compare(pair.context, attribute, target=target, reference=reference)
     return templates.yes_no(pair.context, attribute, target=target, reference=reference, worse=worse)
-
-
-def read_labels(protocol: ProtocolName, values: FloatArray, *, absent: float) -> FloatArray:
-    """Numbers of labels -> the same numbers of better, worse and similar, of the text that each question was about.
-
-    values : shape (n_orders * n_sides, n_pairs, n_labels), the sides of an order one after the other
-    absent : the number of similar, where no label stands for it
-    returns : shape (n_sides, n_orders, n_pairs, 3)
-    """
-    if protocol == "compare":
-        return values[None]
-    similar = np.full(values.shape[:-1], absent)
-    better, worse = values[..., 0], values[..., 1]  # yes_no: Yes is better
-    if protocol == "choose":  # the text in question is shown second
-        better, worse = worse, better
-    questions = np.stack([better, worse, similar], axis=-1)
-    if protocol == "yes_no_two_sided":  # of the second question, Yes is worse
-        return np.stack([questions[0::2], questions[1::2][..., TURNED]])
-    return questions[None]
-
-
-def _about_target(questions: FloatArray, swapped: BoolArray) -> FloatArray:
-    """The numbers of `read_labels`, turned where the question was about the reference: that the reference is better
-    means that the target is worse."""
-    turned: FloatArray = np.where(swapped[..., None], questions[::-1, ..., TURNED], questions)
-    return turned
-
-
-def _verdicts_of(questions: FloatArray) -> FloatArray:
-    """Better, worse and similar by each question, shape (n_sides, ..., 3) -> those of a pair, shape (..., 3); NaN where
-    an answer is missing."""
-    verdicts = np.array(questions[0])
-    if len(questions) == 2:
-        verdicts[..., 1:] = questions[1, ..., 1:]
-    verdicts[np.isnan(verdicts).any(axis=-1)] = np.nan
-    return verdicts
-
-
-def both_in_one(by_order: FloatArray, protocol: ProtocolName, mean: OrdersMean) -> FloatArray:
-    """The verdict of both orders together: the mean of their log-probabilities, normalised over the labels.
-
-        p(l) = sqrt(p_0(l) p_1(l)) / sum_m sqrt(p_0(m) p_1(m))
-
-    A position bias that adds a constant to a label's log-odds cancels, whatever its size. NaN where no label is
-    possible in both orders. By "probabilities" the mean of these, for choices, which are 1 and 0.
-    by_order : float64, shape (n_orders, ..., 3), as of Verdicts. returns : shape (..., 3)
-    """
-    if len(by_order) == 1 or mean == "probabilities":
-        averaged: FloatArray = by_order.mean(axis=0)
-        return averaged
-    if protocol == "yes_no_two_sided":
-        together = _log_mean(np.stack([by_order, 1 - by_order], axis=-1))[..., 0]
-        together[np.isnan(together).any(axis=-1)] = np.nan
-        return together
-    return _log_mean(by_order)
-
-
-def _log_mean(probs: FloatArray) -> FloatArray:
-    """Of both orders; shape (2, ..., n_labels) -> (..., n_labels)."""
-    with np.errstate(divide="ignore"):
-        logs = np.log(probs).mean(axis=0)
-    top = logs.max(axis=-1, keepdims=True)
-    weights = np.exp(logs - np.where(np.isneginf(top), np.nan, top))
-    mean: FloatArray = weights / weights.sum(axis=-1, keepdims=True)
-    return mean
-
-
-def margin_limits(least: FloatArray, most: FloatArray) -> FloatArray:
-    """The least and the greatest that p(better) - p(worse) can be, where each log-probability is between two ends.
-
-        p(better) - p(worse) = (b - w) / (b + w + s),      rising in b, falling in w, and s draws it towards 0
-
-    So the greatest is at the most of better and the least of worse, with the least of similar where that is above 0 and
-    the most of it elsewhere. Exact: each limit is reached, or approached where a label may be arbitrarily improbable.
-
-    least, most : shape (..., 3), nats: better, worse, similar, all on one scale
-    returns : shape (2, ...): the least and the greatest; NaN where no label is possible. Of yes_no_two_sided, for each
-        of its questions, whose mean is p(better) - p(worse)
-    """
-    return np.stack([-_greatest_margin(least[..., TURNED], most[..., TURNED]), _greatest_margin(least, most)])
-
-
-def _greatest_margin(least: FloatArray, most: FloatArray) -> FloatArray:
-    better, worse = most[..., 0], least[..., 1]
-    corner = np.stack([better, worse, np.where(better > worse, least[..., 2], most[..., 2])], axis=-1)
-    top = corner.max(axis=-1, keepdims=True)
-    weights = np.exp(corner - np.where(np.isneginf(top), np.nan, top))
-    greatest: FloatArray = (weights[..., 0] - weights[..., 1]) / weights.sum(axis=-1)
-    only_worse = np.isneginf(top[..., 0]) & (most[..., 1] > -np.inf)  # however improbable, it is all that there is
-    return np.where(only_worse, -1.0, greatest)

@@ -17,8 +17,11 @@ def unanswered(
     """
     failures = dict(answers.failures)
     mass = answers.label_mass
-    off = answers.unreported if unreported is None else unreported
-    for row in np.flatnonzero((mass < min_mass) | (mass == 0) | (off > max_unreported)).tolist():
+    off = answers.unreported
+    if unreported is not None:
+        off = unreported
+    wrong = (mass < min_mass) | (mass == 0) | (off > max_unreported)
+    for row in np.flatnonzero(wrong).tolist():
         failures[row] = _why_not(answers, row, off[row], min_mass, max_unreported)
     return failures
 
@@ -30,13 +33,15 @@ def unreported_note(unreported: FloatArray | float) -> str:
     unreported : by which probabilities may be off, of one or more answers
     """
     most = float(np.max(unreported))
-    note = f"the server did not report all labels, so that probabilities may be off by {most:.1g}"
-    return note if most > 1e-3 else ""
+    if not most > 1e-3:
+        return ""
+    return f"the server did not report all labels, so that probabilities may be off by {most:.1g}"
 
 
 def _why_not(answers: LabelLogProbs, row: int, unreported: float, min_mass: float, max_unreported: float) -> str:
     """Why a row that was answered is not an answer."""
-    labels, most = answers.labels, np.exp(answers.log_probs[row])
+    labels = answers.labels
+    most = np.exp(answers.log_probs[row])
     if unreported > max_unreported and most.sum() >= min_mass:
         return why_unreported(bounded(answers, row), unreported, max_unreported)
     if answers.censored is not None and answers.censored[row].all() and answers.label_mass[row] == 0:
@@ -46,9 +51,13 @@ def _why_not(answers: LabelLogProbs, row: int, unreported: float, min_mass: floa
             "elsewhere stays as it is"
         )
     mass = float(answers.label_mass[row])
-    shown = f"{mass:.2g}" if mass < 0.1 else f"{int(mass * 1e4) / 1e4:g}"  # not up to what was expected
+    shown = f"{mass:.2g}"
+    if mass >= 0.1:
+        shown = f"{int(mass * 1e4) / 1e4:g}"  # is not rounded up to what was expected
+    instead = ""
     other = answers.other_tokens[row] if answers.other_tokens else None
-    instead = f"; it would rather answer {other.token!r} (p = {np.exp(other.log_prob):.3f})" if other else ""
+    if other:
+        instead = f"; it would rather answer {other.token!r} (p = {np.exp(other.log_prob):.3f})"
     return (
         f"the labels {', '.join(labels)} have probability {shown} together, expected at "
         f"least {min_mass:g}{instead}. Look at the prompt with `synthscore doctor`, or lower min_mass (--min-mass)"
@@ -68,7 +77,8 @@ def bounded(answers: LabelLogProbs, row: int) -> str:
     if answers.censored is None:
         return ""
     most = np.exp(answers.log_probs[row])
-    return ", ".join(f"{answers.labels[i]} (at most {most[i]:.2g})" for i in np.flatnonzero(answers.censored[row]))
+    labels = np.flatnonzero(answers.censored[row])
+    return ", ".join(f"{answers.labels[label]} (at most {most[label]:.2g})" for label in labels)
 
 
 def why_contradictory(by_order: FloatArray) -> str:

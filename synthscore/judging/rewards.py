@@ -34,7 +34,7 @@ class Rewards:
         self._rungs: dict[Prompt, dict[str, None]] = {}
         if on_ladders:
             for prompt, _, rung in places:
-                self._rungs.setdefault(prompt, {})[rung] = None
+                self._rungs.setdefault(prompt, {})[rung] = None  # a set that keeps the order
         self._found: dict[tuple[Prompt, str], float | Exception] = {}
 
     def answer(self, n_labels: int, asked: Sequence[tuple[int, bool]], progress: Progress | None = None) -> Answers:
@@ -57,14 +57,19 @@ class Rewards:
                 ahead = -ahead
         except EngineError as error:
             return error
-        return LabelAnswer([-np.logaddexp(0, -ahead), -np.logaddexp(0, ahead), *[-np.inf] * (n_labels - 2)])
+        better = -np.logaddexp(0, -ahead)  # log sigma(ahead)
+        worse = -np.logaddexp(0, ahead)
+        if n_labels == 2:
+            return LabelAnswer([better, worse])
+        return LabelAnswer([better, worse, -np.inf])
 
     def _read(self, places: Sequence[int]) -> None:
         """Ask for what is missing."""
         needed: dict[tuple[Prompt, str], None] = {}
         for place in places:
-            prompt, *texts = self.places[place]
-            needed.update(dict.fromkeys((prompt, text) for text in (*texts, *self._rungs.get(prompt, ()))))
+            prompt, target, reference = self.places[place]
+            for text in (target, reference, *self._rungs.get(prompt, ())):
+                needed[prompt, text] = None
         missing = [question for question in needed if question not in self._found]
         prompts = [prompt for prompt, _ in missing]
         texts = [text for _, text in missing]
@@ -78,6 +83,7 @@ class Rewards:
         return reward
 
     def _tau(self, prompt: Prompt) -> float:
+        """The mean gap between the rewards of the ladder's rungs, in order of reward. raises : EngineError"""
         known: FloatArray = np.array([self._reward(prompt, rung) for rung in self._rungs[prompt]])
         if np.ptp(known) == 0:
             raise EngineError(

@@ -91,12 +91,15 @@ def _check_keys(table: Any, required: tuple[str, ...], optional: tuple[str, ...]
     missing = [key for key in required if key not in table]
     unknown = [key for key in table if key not in required + optional]
     if missing or unknown:
-        wrong = [f"missing {', '.join(map(repr, missing))}"] * bool(missing)
-        wrong += [f"unknown {', '.join(map(repr, unknown))}"] * bool(unknown)
-        raise TaskError(
-            f"{where}: {' and '.join(wrong)}. It must have {', '.join(required)}"
-            + (f" and may have {', '.join(optional)}" if optional else "")
-        )
+        wrong = []
+        if missing:
+            wrong.append(f"missing {', '.join(map(repr, missing))}")
+        if unknown:
+            wrong.append(f"unknown {', '.join(map(repr, unknown))}")
+        expected = f"It must have {', '.join(required)}"
+        if optional:
+            expected += f" and may have {', '.join(optional)}"
+        raise TaskError(f"{where}: {' and '.join(wrong)}. {expected}")
 
 
 # ------------------------------------------------------------------------------------------------- one file
@@ -106,13 +109,17 @@ def task_toml(task: Task) -> str:
     """The task as one task.toml, its templates in it: `parse_task` makes an equal task of it. What is as it is without
     a word is left out, so that a key that is added one day changes no file."""
     defaults = {column.name: column.default for column in fields(Task) if column.default is not MISSING}
-    keys = [key for key in (*_REQUIRED, *_OPTIONAL) if key not in defaults or getattr(task, key) != defaults[key]]
-    lines = [f"{key} = {_toml(getattr(task, key))}" for key in keys]
+    lines = []
+    for key in (*_REQUIRED, *_OPTIONAL):
+        value = getattr(task, key)
+        if key not in defaults or value != defaults[key]:
+            lines.append(f"{key} = {_toml(value)}")
     for attribute in task.attributes.values():
         lines += ["", f"[attributes.{_quoted(attribute.name)}]"]
         lines += [f"{key} = {_toml(getattr(attribute, key))}" for key in _PHRASES]
     if task.templates:
-        lines += ["", "[templates]", *(f"{name} = {_toml(source)}" for name, source in sorted(task.templates.items()))]
+        lines += ["", "[templates]"]
+        lines += [f"{name} = {_toml(source)}" for name, source in sorted(task.templates.items())]
     return "\n".join(lines) + "\n"
 
 
@@ -126,8 +133,10 @@ _LITERAL = re.compile(r"(?!.*''')[^\x00-\x08\x0b-\x1f\x7f]*(?<!')", re.DOTALL)
 
 
 def _toml(value: Any) -> str:
+    if isinstance(value, int):
+        return str(value)
     if not isinstance(value, str):
-        return str(value) if isinstance(value, int) else f"[{', '.join(map(_toml, value))}]"
+        return f"[{', '.join(map(_toml, value))}]"
     if "\n" in value and _LITERAL.fullmatch(value):
         return f"'''\n{value}'''"
     return _quoted(value)

@@ -100,8 +100,9 @@ class Templates:
         self._own = task.templates if self.name in TEMPLATE_SETS else {}
         self._checked: set[str] = set()
         task_templates = jinja2.DictLoader({f"{name}.jinja": source for name, source in self._own.items()})
+        set_templates = jinja2.FileSystemLoader(self._folders)
         self._environment = ImmutableSandboxedEnvironment(
-            loader=jinja2.ChoiceLoader([task_templates, jinja2.FileSystemLoader(self._folders)]),
+            loader=jinja2.ChoiceLoader([task_templates, set_templates]),
             undefined=jinja2.StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -168,13 +169,20 @@ class Templates:
         whether they are short or long, and whatever they hold"""
         if name in self._checked:
             return
-        shown = ("first", "second") if name == "choose" else ("target", "reference")
+        shown = ("target", "reference")
+        if name == "choose":
+            shown = ("first", "second")
         for attribute, facts, probes in product(self.task.attributes.values(), ("", "<facts>"), _probes(*shown)):
-            texts: dict[str, str] = probes if name == "choose" else _pair(**probes)
-            more = {"prediction": attribute.better} if name == "yes_no" else {}
-            prompt = self.render(name, Context("probe", "<context>", facts), attribute, **texts, **more)
+            texts: dict[str, str] = probes
+            if name != "choose":
+                texts = _pair(**probes)
+            if name == "yes_no":
+                texts = texts | {"prediction": attribute.better}
+            prompt = self.render(name, Context("probe", "<context>", facts), attribute, **texts)
+            whole = prompt.text + prompt.prefill
             for text, probe in probes.items():
-                if (n := (prompt.text + prompt.prefill).count(probe)) != 1:
+                n = whole.count(probe)
+                if n != 1:
                     raise self._wrong(
                         name,
                         f" shows the {text} {n} times in a prompt about {attribute.name}, expected exactly once, and "
@@ -268,7 +276,9 @@ class Templates:
         return TemplateError(f"template {where}/{name}.jinja (task {self.task.name!r}){what}", template=name)
 
     def _missing(self, name: str) -> TemplateError:
-        looked_in = [self.task.folder, *self._folders] if self._own else self._folders
+        looked_in = self._folders
+        if self._own:
+            looked_in = [self.task.folder, *self._folders]
         return TemplateError(
             f"template set {self.name!r} has no {name}.jinja for task {self.task.name!r}. Looked in: "
             f"{', '.join(looked_in)}. Copy one from {PROMPTS / '_shared' / 'default'}",
@@ -296,10 +306,11 @@ _PROBES = (
 
 def _probes(one: str, other: str) -> list[dict[str, str]]:
     """Pairs of texts, of two kinds: each kind stands in the place of the one text and of the other."""
-    return [
-        {one: kind.format(one, one), other: other_kind.format(other, other)}
-        for kind, other_kind in zip(_PROBES, (*_PROBES[1:], _PROBES[0]), strict=True)
-    ]
+    other_kinds = (*_PROBES[1:], _PROBES[0])
+    pairs = []
+    for kind, other_kind in zip(_PROBES, other_kinds, strict=True):
+        pairs.append({one: kind.format(one, one), other: other_kind.format(other, other)})
+    return pairs
 
 
 def _pair(target: str, reference: str) -> dict[str, str]:
@@ -320,8 +331,9 @@ def _fault(error: Exception) -> str:
 
 def _folders(task: Task, templates: str | Path) -> list[str]:
     if str(templates) in TEMPLATE_SETS:
-        roots = [] if task.folder else [PROMPTS / task.name / templates]
-        folders = [*roots, PROMPTS / "_shared" / templates]
+        folders = [PROMPTS / "_shared" / templates]
+        if not task.folder:
+            folders = [PROMPTS / task.name / templates, *folders]
     else:
         folders = [Path(templates) / task.name, Path(templates)]
         if not Path(templates).is_dir():

@@ -36,13 +36,17 @@ def card_text(
     )
     environment.filters["json"] = lambda value: json.dumps(value, ensure_ascii=False)
     environment.filters["cell"] = lambda value: " ".join(str(value).replace("|", "\\|").split())
-    failed = [rung for ladder in ladders for rung in ladder.rungs if rung.status == "failed"]
+    rungs = [rung for ladder in ladders for rung in ladder.rungs]
+    failed = [rung for rung in rungs if rung.status == "failed"]
     highest = max((rung.level for ladder in ladders for rung in ladder.usable), default=0)
     levels = range(1, 1 + highest)
+    counts = [(*names, *_count(group)) for names, group in _group(ladders, "task", "attribute")]
+    lengths = []
+    for (task, attribute, _), group in _group(ladders, "task", "attribute", "n_rungs"):
+        lengths.append((task, attribute, *_lengths(group, levels)))
     source = Path(__file__).with_name("card.md.jinja").read_text(encoding="utf-8")
-    return environment.from_string(
-        source
-    ).render(
+    template = environment.from_string(source)
+    return template.render(
         title=release or "Synthetic reference ladders",
         licence=licence,
         identifier=re.fullmatch(r"[A-Za-z0-9.+-]+", licence),  # such as CC-BY-4.0; the Hub writes it in lower case
@@ -52,14 +56,11 @@ def card_text(
         hash=references_hash[:12],
         tasks=tasks,
         n_ladders=len(ladders),
-        n_rungs=sum(ladder.n_rungs for ladder in ladders),
+        n_rungs=len(rungs),
         n_failed=len(failed),
-        counts=[(*names, *_count(group)) for names, group in _group(ladders, "task", "attribute")],
+        counts=counts,
         levels=levels,
-        lengths=[
-            (task, attribute, *_lengths(group, levels))
-            for (task, attribute, _), group in _group(ladders, "task", "attribute", "n_rungs")
-        ],
+        lengths=lengths,
         writers=_writers(ladders),
         reasons=Counter(rung.reason for rung in failed).most_common(10),
     )
@@ -81,16 +82,22 @@ def _count(group: Sequence[Ladder]) -> tuple[int, ...]:
 def _lengths(group: Sequence[Ladder], levels: Iterable[int]) -> list[str]:
     """Mean words by level."""
     words = grouped((rung.level, len(rung.text.split())) for ladder in group for rung in ladder.usable)
-    return [f"{sum(words[level]) / len(words[level]):.0f}" if level in words else "" for level in levels]
+    shown = []
+    for level in levels:
+        mean = ""
+        if level in words:
+            mean = f"{sum(words[level]) / len(words[level]):.0f}"
+        shown.append(mean)
+    return shown
 
 
 def _writers(ladders: Sequence[Ladder]) -> list[tuple[str, str, int, int]]:
     """Writer, model, rungs, and failed rungs."""
-    failed = grouped(
-        ((str(rung.provenance.get("writer", "")), str(rung.provenance.get("model", ""))), rung.status == "failed")
-        for ladder in ladders
-        for rung in ladder.rungs
-    )
+    failed: dict[tuple[str, str], list[bool]] = {}
+    for ladder in ladders:
+        for rung in ladder.rungs:
+            made_by = (str(rung.provenance.get("writer", "")), str(rung.provenance.get("model", "")))
+            failed.setdefault(made_by, []).append(rung.status == "failed")
     rows = []
     for (writer, model), failures in sorted(failed.items()):
         shown_model = f"`{model}`" if model else ""

@@ -1,4 +1,8 @@
-"""The degraded writer: rungs of known order without a model, a good text damaged more and more."""
+"""The degraded writer: a good text -> rungs of known order, by more and more damage, without a model.
+
+Of each context it takes a good text, plans damage to it (synthscore.degrade.damage), and gives each rung the part of
+that plan which is its severity, 1 - fraction.
+"""
 
 from __future__ import annotations
 
@@ -66,14 +70,18 @@ class DegradedWriter:
     needs_parents = False
 
     def __init__(self, *, seed: int = 0, lenders: Sequence[Context] = ()) -> None:
-        self.seed, self.lenders = seed, lenders
+        self.seed = seed
+        self.lenders = lenders
 
     def write(self, task: Task, jobs: Sequence[Job], progress: Progress | None = None) -> list[Rung]:
         plan = self._planner(task, jobs)
-        taken = {(job.context.id, job.attribute.name): {_spaced(text) for text in job.others} for job in jobs}
+        taken: dict[tuple[str, str], set[str]] = {}  # the texts of each ladder, from which new ones must differ
+        for job in jobs:
+            taken[job.context.id, job.attribute.name] = {_spaced(text) for text in job.others}
         rungs = []
         for job in jobs:
-            rungs.append(self._rung(task, job, *plan(job), taken[job.context.id, job.attribute.name]))
+            damaging, material = plan(job)
+            rungs.append(self._rung(task, job, damaging, material, taken[job.context.id, job.attribute.name]))
             if progress:
                 progress(1)
         return rungs
@@ -136,8 +144,11 @@ class DegradedWriter:
 
     def _rung(self, task: Task, job: Job, damaging: Damaging | None, material: Material, taken: set[str]) -> Rung:
         severity = 1.0 - job.fraction
-        good = damaging.good if damaging else GoodText("", _why_no_good_text(job.context, task))
-        draw = damaging.draw if damaging else 0
+        good = GoodText("", _why_no_good_text(job.context, task))
+        draw = 0
+        if damaging is not None:
+            good = damaging.good
+            draw = damaging.draw
         made_by: dict[str, Any] = {"writer": self.name, "model": f"degrade@{REVISION}", "seed": self.seed}
         if job.attempt > 1:
             made_by["attempt"] = job.attempt
@@ -175,7 +186,12 @@ def _spaced(text: str) -> str:
 def _good_texts(context: Context, task: Task) -> tuple[GoodText, ...]:
     """The good texts that a context gives, in the order in which they are tried."""
     texts = [text.strip() for text in context.references]
-    good = [GoodText(text, f"reference {n}" if n > 1 else "reference") for n, text in enumerate(texts, 1)]
+    good = []
+    for number, text in enumerate(texts, 1):
+        source = "reference"
+        if number > 1:
+            source = f"reference {number}"
+        good.append(GoodText(text, source))
     if _summarises(task):
         central = _central_sentences(context.text)
         whole = list(dict.fromkeys(sentences(context.text)))
@@ -199,13 +215,18 @@ def _summarises(task: Task) -> bool:
 
 def _lent(good: Sequence[GoodText]) -> str:
     """The text that damage in other contexts may take material from; "" for none."""
-    return good[0].text if good and good[0].source != "sentences" else ""
+    if not good or good[0].source == "sentences":
+        return ""
+    return good[0].text
 
 
 def _of_ladder(good: Sequence[GoodText], others: Sequence[str]) -> Sequence[GoodText]:
     """The good text that a ladder was made from, where it is among the ladder's texts; else all."""
     there = {_spaced(text) for text in others}
-    return [one for one in good if _spaced(one.text) in there][:1] or good
+    for text in good:
+        if _spaced(text.text) in there:
+            return [text]
+    return good
 
 
 def _central_sentences(text: str) -> list[str]:
@@ -227,9 +248,13 @@ def _neighbours(
     So the material does not depend on the order of the run, and a further context changes that of few others."""
     ring = sorted(contexts, key=lambda context: text_hash(context.id, context.text))
     foreign = {}
-    for i, context in enumerate(ring):
-        if context.id in wanted:
-            near = [ring[(i + k) % len(ring)] for k in range(1, min(most + 1, len(ring)))]
-            texts = [text for other in near for text in (good(other.id), other.text) if text]
-            foreign[context.id] = tuple(text for text in texts if text not in (good(context.id), context.text))
+    n_near = min(most, len(ring) - 1)
+    for index, context in enumerate(ring):
+        if context.id not in wanted:
+            continue
+        not_foreign = ("", good(context.id), context.text)
+        texts: list[str] = []
+        for other in [*ring, *ring][index + 1 : index + 1 + n_near]:
+            texts += [text for text in (good(other.id), other.text) if text not in not_foreign]
+        foreign[context.id] = tuple(texts)
     return foreign

@@ -1,4 +1,8 @@
-"""What a model wrote -> a text that can be a rung, or what is wrong with it: one rule for who writes and who checks."""
+"""What a model wrote -> a text that can be a rung, or what is wrong with it.
+
+`clean` takes off what surrounds the text and names the first fault; `faults` names all. Who writes ladders and who
+checks them use the same rules.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +82,9 @@ def faults(body: str, task: Task | None, context: Context | None, *, best: bool 
         yield Fault("meta-text", f"it says {meta.group().strip()!r}")
     if turn := re.search(rf"(?:^|\n|[.!?…\"”]\s)[\"“*_\s]*((?:{_speakers(context)}):)\s", body):
         yield Fault("second-turn", f"somebody else speaks: {turn.group(1)!r}")
-    share = copied(body, f"{context.text}\n{context.facts}") if context else 0.0
+    share = 0.0
+    if context:
+        share = copied(body, f"{context.text}\n{context.facts}")
     if context and share >= COPIED and (not best or copied(context.text, body) >= _COVERED):
         yield Fault("copied", f"{100 * share:.0f} % of it is copied from the context", share)
     if task and task.words:
@@ -98,8 +104,11 @@ def similarity(a: str, b: str) -> float:
     """Share of words that two texts have in common, in the same order; letter case and punctuation aside. 0 where it is
     ALIKE at most for certain."""
     matcher = SequenceMatcher(None, _words(a), _words(b), autojunk=False)
+    # Both are upper bounds of the ratio, and much faster.
     near = matcher.real_quick_ratio() > ALIKE and matcher.quick_ratio() > ALIKE
-    return matcher.ratio() if near else 0.0
+    if not near:
+        return 0.0
+    return matcher.ratio()
 
 
 def copied(text: str, source: str) -> float:
@@ -170,12 +179,16 @@ def _cue(noun: str) -> str:
 def _speakers(context: Context | None) -> str:
     """A pattern for who speaks in a conversation: the usual names, and those at the beginning of the context's lines,
     if some of them come back, as those of a list of facts do not."""
-    lines = [line for line in context.text.splitlines() if line.strip()] if context else []
+    if context is None:
+        return _USUAL
+    lines = [line for line in context.text.splitlines() if line.strip()]
     speakers = [match.group(1) for line in lines if (match := _TURN.match(line))]
     names = set(speakers)
     mostly_turns = 2 * len(speakers) > len(lines) > 1
-    talk = mostly_turns and (len(names) < len(speakers) or max(map(len, names)) == 1)
-    return "|".join([_USUAL, *(re.escape(name) for name in sorted(names) if talk)])
+    is_talk = mostly_turns and (len(names) < len(speakers) or max(map(len, names)) == 1)
+    if not is_talk:
+        return _USUAL
+    return "|".join([_USUAL, *map(re.escape, sorted(names))])
 
 
 def ends(text: str) -> bool:
@@ -191,8 +204,11 @@ def _without_announcement(text: str, nouns: str) -> str:
     line = line.strip(" \t\r*_#").replace("’", "'")
     if not rest.strip() or not line.endswith(":") or len(line) > 120:
         return text
-    opens = _OPENING.match(line) and (_BARE.fullmatch(line) or re.search(rf"\b{nouns}\b", line, re.I))
-    return rest.strip() if opens or re.fullmatch(_cue(nouns), line, re.I) else text
+    names_text = _BARE.fullmatch(line) or re.search(rf"\b{nouns}\b", line, re.I)
+    announces = _OPENING.match(line) and names_text
+    if announces or re.fullmatch(_cue(nouns), line, re.I):
+        return rest.strip()
+    return text
 
 
 def _unquoted(text: str) -> str:

@@ -145,9 +145,14 @@ def _texts(row: Row) -> tuple[str, dict[int, str]]:
         remedy = "Write it as JSON, or each rung into a column of its own: rung_1, rung_2, ..."
         raise row_error(row, "rungs", rungs, f"rungs is no list ({error})", remedy) from error
     if rungs is None:
-        columns = {int(match[1]): name for name in row.values if (match := re.fullmatch(r"rung_?(\d+)", str(name)))}
-        if gap := next((level for level in range(1, max(columns, default=0)) if level not in columns), 0):
-            problem = f"there is no rung_{gap}, but {', '.join(columns[level] for level in sorted(columns))}"
+        columns = {}
+        for name in row.values:
+            if match := re.fullmatch(r"rung_?(\d+)", str(name)):
+                columns[int(match[1])] = name
+        missing = [level for level in range(1, max(columns, default=0)) if level not in columns]
+        if missing:
+            names = ", ".join(columns[level] for level in sorted(columns))
+            problem = f"there is no rung_{missing[0]}, but {names}"
             raise row_error(row, "rungs", None, problem, "Number the rungs from 1, without a gap")
         rungs = [row.values[columns[level]] for level in sorted(columns)]
         while rungs and is_missing(rungs[-1]):

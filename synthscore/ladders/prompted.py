@@ -45,18 +45,21 @@ class PromptedWriter:
     ) -> None:
         if max_attempts < 1:
             raise unusable("max_attempts", max_attempts, "at least 1: how often a rung is asked for", "Raise it")
-        self.engine, self.templates, self.sampling = engine, templates, sampling
-        self.seed, self.max_attempts = seed, max_attempts
+        self.engine = engine
+        self.templates = templates
+        self.sampling = sampling
+        self.seed = seed
+        self.max_attempts = max_attempts
 
     def write(
         self, task: Task, jobs: Sequence[Job], progress: Progress | None = None
     ) -> list[Rung | Fault | Postponed]:
         sampling = self.sampling or Sampling(max_new_tokens=task.max_new_tokens)
         prompts = self._prompts(task, jobs, sampling)
-        asked = [
-            Question(prompt, sampling=_warmer(sampling, job), seed=derive_seed(made_from["key"], job.attempt))
-            for job, (prompt, made_from) in zip(jobs, prompts, strict=True)
-        ]
+        asked = []
+        for job, (prompt, made_from) in zip(jobs, prompts, strict=True):
+            seed = derive_seed(made_from["key"], job.attempt)
+            asked.append(Question(prompt, sampling=_warmer(sampling, job), seed=seed))
         taken = {(job.context.id, job.attribute.name): list(job.others) for job in jobs}
         limit = self.max_attempts if sampling.temperature > 0 else 1
         rungs: list[Rung | Fault | Postponed] = []
@@ -86,7 +89,8 @@ class PromptedWriter:
 
     def _prompts(self, task: Task, jobs: Sequence[Job], sampling: Sampling) -> list[tuple[Prompt, dict[str, Any]]]:
         """The prompt of each job, and all that its provenance says before an answer is there."""
-        makers, hashes = {}, {}
+        makers = {}
+        hashes = {}
         for attribute in {job.attribute.name: job.attribute for job in jobs}.values():
             # Of the task only this attribute: another one's wording must not change this one's keys.
             maker = Templates(replace(task, attributes={attribute.name: attribute}), self.templates)
@@ -97,8 +101,10 @@ class PromptedWriter:
         for job in jobs:
             maker = makers[job.attribute.name]
             template = "between" if job.parents else "extreme"
-            faults = ["", *(fault.kind for fault in job.refused)]
-            first, prompt = (_prompt(maker, job, fault) for fault in (faults[0], faults[-1]))
+            first = _prompt(maker, job, "")  # The key is of this one, so that a rung that is asked for again keeps it.
+            prompt = first
+            if job.refused:
+                prompt = _prompt(maker, job, job.refused[-1].kind)
             made_from = {
                 "writer": self.name,
                 "model": signature,
@@ -134,7 +140,8 @@ def _prompt(maker: Templates, job: Job, fault: str) -> Prompt:
 def _warmer(sampling: Sampling, job: Job) -> Sampling:
     """Sampling at a higher temperature after each refused text: a model that is sure of a text writes it with any
     seed."""
-    return replace(sampling, temperature=round(sampling.temperature + WARMER * len(job.refused), 6))
+    temperature = sampling.temperature + WARMER * len(job.refused)
+    return replace(sampling, temperature=round(temperature, 6))
 
 
 def _last(fault: Fault, job: Job, sampling: Sampling) -> str:

@@ -74,9 +74,10 @@ class References:
                     source=source,
                 )
             self._index[key] = ladder
-        self.carried_tasks: dict[str, Task] = {
-            task.name: task for task in tasks if task.name in self.tasks and not is_built_in(task)
-        }
+        self.carried_tasks: dict[str, Task] = {}
+        for task in tasks:
+            if task.name in self.tasks and not is_built_in(task):
+                self.carried_tasks[task.name] = task
         self._by_hash: dict[tuple[str, str], list[tuple[str, Key]]] = {}  # of `foreign`, once they are asked for
 
     def __len__(self) -> int:
@@ -93,7 +94,10 @@ class References:
     def __repr__(self) -> str:
         n_by_task = Counter(task for task, _, _ in self._index)
         counts = ", ".join(f"{n} of {task}" for task, n in n_by_task.items())
-        return f"References({self.source!r}, {len(self)} ladders{': ' * bool(counts)}{counts})"
+        held = f"{len(self)} ladders"
+        if counts:
+            held += f": {counts}"
+        return f"References({self.source!r}, {held})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return References, (self.ladders, self.source, tuple(self.carried_tasks.values()))
@@ -174,9 +178,14 @@ class References:
         raises : LadderError where there is none, or where the ladders of this text are of several tasks, or have other
             rungs; ReferencesError as `find`
         """
-        keys = self._keys_by_text.get(context_key(text), ())
-        ladders = _open_all([self._index[key] for key in keys if key[2] == attribute and task in (None, key[0])])
-        wanted = f"{'' if task is None else task + '/'}{attribute} for the context {shorten(text)}"
+        closed = []
+        for key in self._keys_by_text.get(context_key(text), ()):
+            its_task, _, its_attribute = key
+            if its_attribute == attribute and task in (None, its_task):
+                closed.append(self._index[key])
+        ladders = _open_all(closed)
+        question = attribute if task is None else f"{task}/{attribute}"
+        wanted = f"{question} for the context {shorten(text)}"
         tasks = sorted({ladder.task for ladder in ladders})
         if not ladders:
             message = f"there is no ladder {wanted} in {self.source}. Make it with: synthscore generate"
@@ -204,11 +213,10 @@ class References:
                 f"there is no ladder of context {context_id!r} in {self.source}: {self._describe_nearest(context_id)}"
             )
             raise LadderError(f"{message}. Name one of its contexts", context_id=context_id)
-        ladders = (
-            replace(ladder, shared=name == context_id)
-            for (task, name, attribute), ladder in self._index.items()
-            if (task, attribute) in questions
-        )
+        ladders = []
+        for (task, name, attribute), ladder in self._index.items():
+            if (task, attribute) in questions:
+                ladders.append(replace(ladder, shared=name == context_id))
         return self._of_these(ladders)
 
     def shared(self, task: str, attribute: str) -> Ladder | None:
@@ -242,7 +250,13 @@ class References:
 
     @cached_property
     def _shared_keys(self) -> dict[tuple[str, str], list[Key]]:
-        return grouped(((key[0], key[2]), key) for key, ladder in self._index.items() if ladder.shared)
+        """Task and attribute -> the keys of the shared ladders."""
+        keys: dict[tuple[str, str], list[Key]] = {}
+        for key, ladder in self._index.items():
+            task, _, attribute = key
+            if ladder.shared:
+                keys.setdefault((task, attribute), []).append(key)
+        return keys
 
     def foreign(self, context_id: str, attribute: str, task: str) -> Ladder | LadderError:
         """The ladder of another context, as a control that shows what a ladder of the text's own context is worth.
@@ -253,8 +267,10 @@ class References:
             keys = (key for key in self._index if (key[0], key[2]) == (task, attribute))
             self._by_hash[task, attribute] = sorted((text_hash(key[1]), key) for key in keys)
         ring = self._by_hash[task, attribute]
-        index = bisect_right(ring, text_hash(context_id), key=itemgetter(0))
-        key = ring[index % len(ring)][1] if ring else None
+        key = None
+        if ring:
+            index = bisect_right(ring, text_hash(context_id), key=itemgetter(0))
+            _, key = ring[index % len(ring)]
         if key is None or key[1] == context_id:
             message = f"{self.source} holds no ladder {task}/{attribute} of another context than {context_id!r}"
             return LadderError(message, context_id=context_id, attribute=attribute, task=task)
@@ -266,7 +282,9 @@ class References:
         held = [name for name in tasks if (name, context_id, attribute) in self._index]
         if len(held) == 1:
             return self._index[held[0], context_id, attribute]
-        wanted = f"{context_id}/{attribute}" if task is None else f"{task}/{context_id}/{attribute}"
+        wanted = f"{context_id}/{attribute}"
+        if task is not None:
+            wanted = f"{task}/{wanted}"
         if held:
             names = ", ".join(held)
             message = f"{self.source} holds {len(held)} ladders {wanted}, for the tasks {names}. Say which with task="
@@ -315,10 +333,12 @@ class References:
             return chosen
         wanted = {"context": context_id, "attribute": attribute, "task": task}
         names = ", ".join(f"{name} {value!r}" for name, value in wanted.items() if value) or "any kind"
+        advice = ""
+        if attribute:
+            advice = did_you_mean(attribute, self.attributes)
         raise LadderError(
             f"{self.source} holds no ladder of {names}. It has the tasks {', '.join(self.tasks)}, the attributes "
-            f"{', '.join(self.attributes)}, and the contexts {shorten(list(self.context_ids))}."
-            f"{did_you_mean(attribute, self.attributes) if attribute else ''}"
+            f"{', '.join(self.attributes)}, and the contexts {shorten(list(self.context_ids))}.{advice}"
         )
 
     def find_task(self, name: str | os.PathLike[str]) -> Task:
@@ -335,7 +355,8 @@ class References:
         carried = self.carried_tasks.get(task.name)
         if carried is None or carried == task:
             return task
-        theirs, ours = carried.folder or self.source, task.folder or "that of synthscore"
+        theirs = carried.folder or self.source
+        ours = task.folder or "that of synthscore"
         raise InputError(
             f"there are two tasks {task.name!r}: {theirs} ({task_hash(carried)}), which the ladders of {self.source} "
             f"came with, and {ours} ({task_hash(task)}), expected one: scores in the words of one are not scores in "
@@ -346,14 +367,20 @@ class References:
         )
 
     def _carried(self, task: Task) -> Task:
-        named = f", with the templates {', '.join(sorted(task.templates))}" if task.templates else ""
+        named = ""
+        if task.templates:
+            named = f", with the templates {', '.join(sorted(task.templates))}"
         _LOG.info("task %s (%s%s): as the ladders of %s came with it", task.name, task_hash(task), named, self.source)
         return task
 
     def n_differing(self, ladders: Iterable[Ladder]) -> int:
         """How many of these stand here with other texts, for the same task, context and attribute."""
-        held = ((self._index.get(key_of(ladder)), ladder) for ladder in ladders)
-        return sum(one is not None and _open_ladder(one).hash != other.hash for one, other in held)
+        n = 0
+        for ladder in ladders:
+            held = self._index.get(key_of(ladder))
+            if held is not None and _open_ladder(held).hash != ladder.hash:
+                n += 1
+        return n
 
     # --------------------------------------------------------------------------------------------- load and save
 
@@ -370,7 +397,9 @@ class References:
             one ladder with other texts
         """
         require_kind("references", source, (str, os.PathLike), "a folder, a file or a hub id")
-        name = str(Path(source)) if revision is None else f"{source}@{revision}"
+        name = str(Path(source))
+        if revision is not None:
+            name = f"{source}@{revision}"
         paths = find_files(source, revision)
         index: dict[Key, ClosedLadder] = {}
         tasks: dict[str, Task] = {}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..errors import InputError
 from ..io.files import read_rows
 from ..signature import text_hash
-from ..types import Ladder, grouped
+from ..types import Ladder
 from .references import References
 from .release import Key
 from .write import Draft
@@ -41,12 +41,12 @@ def read_findings(path: str) -> dict[Key, FaultyRungs]:
         values = row.values
         try:
             key = (values["task"], values["context_id"], values["attribute"])
-            reasons = grouped(
-                (level, f"{finding['kind']}: {finding['evidence']}")
-                for finding in values["findings"]
-                if finding["flagged"]
-                for level in finding["rewrite"]
-            )
+            reasons: dict[int, list[str]] = {}
+            for finding in values["findings"]:
+                if not finding["flagged"]:
+                    continue
+                for level in finding["rewrite"]:
+                    reasons.setdefault(level, []).append(f"{finding['kind']}: {finding['evidence']}")
             joined = {level: "; ".join(lines) for level, lines in reasons.items()}
             faulty[key] = FaultyRungs(values["ladder_hash"], joined)
         except (KeyError, TypeError) as error:
@@ -79,10 +79,13 @@ def redraft(
     for draft in drafts:
         key = (task, draft.context.id, draft.attribute.name)
         name = "/".join(key)
-        ladder = there.find(draft.context.id, draft.attribute.name, task) if key in there else None
+        ladder = None
+        if key in there:
+            ladder = there.find(draft.context.id, draft.attribute.name, task)
         faults = faulty.get(key)
         if faults is None or not faults.reasons:
-            due += [] if ladder else [draft]
+            if ladder is None:
+                due.append(draft)
             continue
         if ladder is None or not set(faults.reasons) <= {rung.level for rung in ladder.rungs}:
             named = ", ".join(map(str, faults.reasons))
@@ -134,14 +137,18 @@ def _written_from(ladder: Ladder, level: int) -> set[int]:
 
 
 def _draft_again(draft: Draft, ladder: Ladder, levels: set[int], faults: FaultyRungs) -> Draft:
+    """A draft of this ladder, in which these levels are to be written."""
     parent = "written from a rung that was written again"
+    kept = {rung.level: rung for rung in ladder.rungs if rung.level not in levels}
+    replaced = {rung.level: rung for rung in ladder.rungs if rung.level in levels}
+    reasons = {level: faults.reasons.get(level, parent) for level in levels}
     return Draft(
         context=draft.context,
         attribute=draft.attribute,
         n_rungs=ladder.n_rungs,
         levels=sorted(levels),
-        rungs={rung.level: rung for rung in ladder.rungs if rung.level not in levels},
-        replaced={rung.level: rung for rung in ladder.rungs if rung.level in levels},
-        reasons={level: faults.reasons.get(level, parent) for level in levels},
+        rungs=kept,
+        replaced=replaced,
+        reasons=reasons,
         wanted=ladder.wanted,
     )

@@ -45,7 +45,8 @@ class LadderFile:
     """
 
     def __init__(self, path: Path, name: str) -> None:
-        self.path, self.name = path, name
+        self.path = path
+        self.name = name
         self._stamp = self._read_stamp()
         with self._open() as file:
             self._metadata = file.metadata
@@ -103,8 +104,10 @@ def find_files(source: str | os.PathLike[str], revision: str | None) -> list[Pat
     parquet = sorted((*path.glob("*.parquet"), *path.glob("*/*.parquet")))
     if parquet and all(file.name == DATA for file in parquet):
         return parquet
-    advice = f". Name one of its files, such as {parquet[0]}" if parquet else f". {MAKE}"
-    message = f"cannot load {path}: it holds no {DATA}, so it is no references folder{advice}"
+    advice = MAKE
+    if parquet:
+        advice = f"Name one of its files, such as {parquet[0]}"
+    message = f"cannot load {path}: it holds no {DATA}, so it is no references folder. {advice}"
     raise ReferencesError(message, source=str(path))
 
 
@@ -181,7 +184,8 @@ def read_index(file: LadderFile) -> list[ClosedLadder]:
     for group in range(file.n_groups):
         table = file.read_group(group, [*INDEXED, *marks])
         unmarked = [None] * table.num_rows
-        n_wanted, is_shared = (table.column(name).to_pylist() if name in marks else unmarked for name in MARKS)
+        marked = {name: table.column(name).to_pylist() for name in marks}
+        n_wanted, is_shared = (marked.get(name, unmarked) for name in MARKS)
         columns = [table.column(name).to_pylist() for name in INDEXED]
         for row, (task, context_id, attribute, level) in enumerate(zip(*columns, strict=True)):
             names = (task, context_id, attribute)
@@ -209,10 +213,10 @@ def read_index(file: LadderFile) -> list[ClosedLadder]:
                 runs[key] = (*before, last._replace(end=row + 1))
             else:
                 runs[key] = (*before, last, RowRun(group, row, row + 1))
-    return [
-        ClosedLadder(*key, file, ladder_runs, wanted=wanted.get(key), shared=key in shared)
-        for key, ladder_runs in runs.items()
-    ]
+    ladders = []
+    for key, ladder_runs in runs.items():
+        ladders.append(ClosedLadder(*key, file, ladder_runs, wanted=wanted.get(key), shared=key in shared))
+    return ladders
 
 
 # ------------------------------------------------------------------------------------------------- ladders
@@ -258,11 +262,17 @@ _shared_context = lru_cache(N_KEPT_LADDERS)(Context)  # one object for the ladde
 
 
 def _rung(row: Mapping[str, Any]) -> Rung:
-    stated = {key: row[key] for key in PROVENANCE if row.get(key) is not None}
-    # the same words in thousands of rungs are held once
-    provenance = {key: sys.intern(value) if type(value) is str else value for key, value in stated.items()}
-    provenance |= parse_json(row["extra"]) if row.get("extra") else {}
-    level, fraction = row["level"], row.get("fraction")
+    provenance: dict[str, Any] = {}
+    for key in PROVENANCE:
+        value = row.get(key)
+        if type(value) is str:
+            value = sys.intern(value)  # The same words in thousands of rungs are held once.
+        if value is not None:
+            provenance[key] = value
+    if row.get("extra"):
+        provenance |= parse_json(row["extra"])
+    level = row["level"]
+    fraction = row.get("fraction")
     if fraction is None:
         raise LadderError(f"rung {level} has no fraction")
     _require_hash(row, "text")
@@ -297,7 +307,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         json.dumps(manifest, ensure_ascii=False).encode()  # a ValueError for half a surrogate pair
     except (OSError, ValueError):
         return {}
-    return manifest if isinstance(manifest, dict) else {}
+    if not isinstance(manifest, dict):
+        return {}
+    return manifest
 
 
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:

@@ -56,10 +56,13 @@ MOST_RUNGS = 5
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One rung to write. worse, better : texts of its parents, "" for an extreme or a writer that needs none.
-    others : the texts that the ladder has so far; the new one must differ from them.
-    first : number of the first attempt; each has another seed, so that a rung can be written again.
-    refused : what was wrong with the texts that were written for it so far."""
+    """One rung to write.
+
+    worse, better : texts of its parents, "" for an extreme or a writer that needs none
+    others : the texts that the ladder has so far; the new one must differ from them
+    first : number of the first attempt; each has another seed, so that a rung can be written again
+    refused : what was wrong with the texts that were written for it so far
+    """
 
     context: Context
     attribute: Attribute
@@ -102,8 +105,12 @@ class Job:
 
 
 class Writer(Protocol):
-    """Writes rungs. name : in provenance. needs_parents : whether a rung between two others is made from their texts;
-    if not, all jobs of a run come in one call, coarser levels first, and in each wave the better rungs first."""
+    """Writes rungs.
+
+    name : in provenance
+    needs_parents : whether a rung between two others is made from their texts; if not, all jobs of a run come in one
+        call, coarser levels first, and in each wave the better rungs first
+    """
 
     name: str
     needs_parents: bool
@@ -231,8 +238,10 @@ class Draft:
 
     def job(self, level: int, worse: str = "", better: str = "") -> Job:
         """To write this rung. worse, better : texts of its parents"""
-        others = tuple(rung.text for rung in (*self.rungs.values(), *self.replaced.values()) if rung.text)
-        n_before = _last_attempt(self.replaced[level]) if level in self.replaced else 0
+        others = [rung.text for rung in (*self.rungs.values(), *self.replaced.values()) if rung.text]
+        n_before = 0
+        if level in self.replaced:
+            n_before = _last_attempt(self.replaced[level])
         return Job(
             context=self.context,
             attribute=self.attribute,
@@ -240,7 +249,7 @@ class Draft:
             n_rungs=self.n_rungs,
             worse=worse,
             better=better,
-            others=others,
+            others=tuple(others),
             first=n_before + 1,
             refused=self.refused.get(level, ()),
         )
@@ -312,8 +321,13 @@ def write_rungs(task: Task, drafts: Sequence[Draft], writer: Writer, progress: P
         n_first = sum(not job.refused for _, job in due)
         tell = _up_to(n_lost + n_first, progress)
         tell(n_lost)
-        written = writer.write(task, [job for _, job in due], tell) if due else []
-        waiting = {id(draft) for (draft, _), rung in zip(due, written, strict=True) if isinstance(rung, Postponed)}
+        written: Sequence[Rung | Fault | Postponed] = []
+        if due:
+            written = writer.write(task, [job for _, job in due], tell)
+        waiting = set()
+        for (draft, _), rung in zip(due, written, strict=True):
+            if isinstance(rung, Postponed):
+                waiting.add(id(draft))
         going = [draft for draft in going if id(draft) not in waiting]
         for (draft, job), rung in zip(due, written, strict=True):
             if id(draft) in waiting or isinstance(rung, Postponed):
@@ -327,6 +341,8 @@ def write_rungs(task: Task, drafts: Sequence[Draft], writer: Writer, progress: P
 
 
 def _up_to(most: int, progress: Progress | None) -> Progress:
+    """Progress that passes on no more than this in total."""
+
     def tell(n: int) -> None:
         nonlocal most
         n = min(n, most)
@@ -360,11 +376,14 @@ def hash_parts(parts: Mapping[str, object]) -> str:
 
 def subject(task: Task, job: Job) -> dict[str, object]:
     """The parts of a rung's key that do not depend on its writer."""
-    context, attribute = job.context, job.attribute
+    context = job.context
+    attribute = job.attribute
+    phrases = [attribute.name, attribute.description, attribute.more, attribute.better, attribute.worse]
+    nouns = [task.name, task.context_noun, task.text_noun, task.texts_noun, task.facts_noun, task.length]
     return {
         "context": [context.id, context.text, context.facts],
-        "attribute": [attribute.name, attribute.description, attribute.more, attribute.better, attribute.worse],
-        "task": [task.name, task.context_noun, task.text_noun, task.texts_noun, task.facts_noun, task.length],
+        "attribute": phrases,
+        "task": nouns,
     }
 
 

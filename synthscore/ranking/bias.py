@@ -1,7 +1,8 @@
-"""Whether the judge prefers the text that is shown first, and how to take that out. Pure NumPy.
+"""Comparisons -> whether the judge prefers the text that is shown first, and how to take that out. Pure NumPy.
 
 P(A) is the share of calls that the first text wins: 1/2 for a judge that does not look at the order, where each pair
-is asked in both orders or in a random one. Estimates need the calls of a whole run (`pool`), not of one context.
+is asked in both orders or in a random one. `position_bias` measures it; `median_debiasing` and `mean_debiasing` find
+the shift of log-odds that takes it out. All need the calls of a whole run (`pool`), not of one context.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from ..errors import InputError
 from ..scoring.shares import Share, share
 from ..signature import Signature
+from ..types import BoolArray, FloatArray
 from .comparisons import Comparisons
 
 
@@ -47,8 +49,11 @@ def pool(contexts: Mapping[str, Comparisons]) -> Comparisons:
     n_samples = None
     if any(calls.n_samples is not None for calls in sets):
         n_samples = np.concatenate([calls.samples for calls in sets])
+    ids: list[str] = []
+    for name, calls in contexts.items():
+        ids += [f"{name}/{candidate}" for candidate in calls.ids]
     return Comparisons(
-        ids=tuple(f"{name}/{candidate}" for name, calls in contexts.items() for candidate in calls.ids),
+        ids=tuple(ids),
         first=first,
         second=second,
         log_probs=np.concatenate([calls.log_probs for calls in sets]),
@@ -63,15 +68,19 @@ def position_bias(comparisons: Comparisons) -> PositionBias:
     keys, pair = comparisons.numbered_pairs()
     decisions = comparisons.decisions
     weights = comparisons.weights
-    in_order = comparisons.first < comparisons.second
-    asked = []
-    winner = []
-    for rows in (in_order, ~in_order):
+
+    def majority(rows: BoolArray) -> tuple[BoolArray, FloatArray]:
+        """Of each pair, whether these calls are about it, and who won them: 1 the first text, -1 the second, 0 none."""
         votes = weights[rows] * (decisions[rows] - 0.5)
-        asked.append(np.bincount(pair[rows], minlength=len(keys)) > 0)
-        winner.append(np.sign(np.bincount(pair[rows], votes, len(keys))))
-    both = asked[0] & asked[1]
-    flipped = (winner[0] * winner[1] > 0)[both].astype(np.float64)
+        asked = np.bincount(pair[rows], minlength=len(keys)) > 0
+        return asked, np.sign(np.bincount(pair[rows], votes, len(keys)))
+
+    in_order = comparisons.first < comparisons.second
+    asked, winner = majority(in_order)
+    asked_back, winner_back = majority(~in_order)
+    # The same place won in both orders, which is another text in each.
+    same_place_won = winner * winner_back > 0
+    flipped = same_place_won[asked & asked_back].astype(np.float64)
     n_both = len(flipped)
     return PositionBias(
         first_wins=share(decisions, weights, pair),
@@ -146,7 +155,9 @@ def mean_debiasing(comparisons: Comparisons) -> Debiasing:
     source : arXiv:2405.05894, section 3.5, with the sign that its model implies
     """
     p = comparisons.probabilities
-    mean = float(np.average(p, weights=comparisons.weights)) if len(p) else float("nan")
+    mean = float("nan")
+    if len(p):
+        mean = float(np.average(p, weights=comparisons.weights))
     if not 0 < mean < 1:
         raise InputError(f"cannot estimate gamma: the mean probability of {len(p)} calls is {mean}, expected in (0, 1)")
     return _debiasing(float(np.log1p(-mean) - np.log(mean)), comparisons)

@@ -49,17 +49,19 @@ def bradley_terry(
     raises : RankingError if the scores are not finite or not comparable; for a prior on all pairs of more than 10,000
     source : PoE (arXiv 2405.05894) 2.2: its text says "observed", its code does "all".
     """
-    epsilon = 1 / (comparisons.n_candidates - 1)
+    pseudo_wins = 1 / (comparisons.n_candidates - 1)
     pairs = decide(comparisons, decisions).pairs()
     wins, losses = pairs.split_ties()
-    extra = epsilon if prior == "observed" else 0.0
+    if prior == "observed":
+        wins = wins + pseudo_wins
+        losses = losses + pseudo_wins
     return _rank(
         comparisons,
         pairs,
-        Logistic(wins + extra, losses + extra),
+        Logistic(wins, losses),
         method="bt",
         settings={"decisions": decisions, "prior": prior},
-        prior=epsilon if prior == "all" else 0.0,
+        prior=pseudo_wins if prior == "all" else 0.0,
         phi=pairs.games if decisions == "averaged" else 1.0,
         stderr=stderr,
     )
@@ -213,9 +215,9 @@ class Davidson:
 
     def slopes(self, d: FloatArray, theta: float) -> Slopes:
         win, lose, tie = map(np.exp, self._log_probs(d, theta))
-        # Written without differences of large numbers: (wins - games * win - losses + games * lose) / 2.
-        of_decided = self.wins * (2 * lose + tie) - self.losses * (2 * win + tie)
-        slope = (of_decided + self.ties * (lose - win)) / 2
+        # This is (wins - games * win - losses + games * lose) / 2, written without differences of large numbers.
+        by_decided = self.wins * (2 * lose + tie) - self.losses * (2 * win + tie)
+        slope = (by_decided + self.ties * (lose - win)) / 2
         either = win + lose
         theta_slope = self.ties * either - (self.wins + self.losses) * tie
         curvature = self.games * (win * lose + tie * either / 4)
@@ -310,7 +312,8 @@ class Point:
         gradient = graph.divergence(self.slopes.d)
         everyone = None
         if prior:
-            pull = np.tanh(np.subtract.outer(self.scores, self.scores) / 2)
+            differences = np.subtract.outer(self.scores, self.scores)
+            pull = np.tanh(differences / 2)
             gradient -= prior * (pull @ np.ones(graph.n))
             everyone = prior / 2 * (1 - pull**2)
         gradient -= gradient.mean()  # The mean is a rounding error.
@@ -333,10 +336,14 @@ def maximise(
     prior : wins of every candidate against every other one, both ways: prior times the sum over all pairs of
         log sigma(d) + log sigma(-d) is added to the log-likelihood. O(N^2) time and memory
 
-    Along a line the third derivative of these likelihoods is at most c times the second, where c is the largest change
-    of a difference (and of theta). So f(t) - f(0) >= a (t - (exp(c t) - 1 - c t) / c^2), a > 0 the slope at the start,
-    which is > 0 for t = 1 up to c = 1.79, and greatest at t = log(1 + c) / c for any c. A longer step is taken where
-    the likelihood, concave, still rises at its end.
+    A full Newton step can overshoot. How far it is safe follows from a bound: along a line the third derivative of
+    these likelihoods is at most c times the second, where c is the largest change of a difference (and of theta). So
+    the likelihood f, after a share t of the step, has risen by
+
+        f(t) - f(0) >= a (t - (exp(c t) - 1 - c t) / c^2),     a > 0 the slope at the start
+
+    which is above 0 for the full step, t = 1, up to c = 1.79 (SAFE_CHANGE), and greatest at t = log(1 + c) / c for any
+    c. So a larger step is shortened to this t, unless the likelihood, which is concave, still rises at its end.
     raises : RankingError for a prior on more than 10,000 candidates
     source : Sun and Tran-Dinh, Generalized self-concordant functions, 2019, nu = 2
     """

@@ -106,7 +106,8 @@ def _least_squares(
     mean = comparisons.probabilities - beta
     swapped = comparisons.first > comparisons.second
     low, high = np.sort([comparisons.first, comparisons.second], axis=0)
-    i, j, (flow, games) = add_up(low, high, n, (w * np.where(swapped, -mean, mean), w))
+    for_low = np.where(swapped, -mean, mean)
+    i, j, (flow, games) = add_up(low, high, n, (w * for_low, w))
     graph = Graph(n, i, j)
     graph.require_connected(comparisons.ids)
     information = Information(graph, games)

@@ -77,9 +77,10 @@ class Comparisons:
         if n < 2:
             noun = "candidate" if n == 1 else "candidates"
             raise InputError(f"{n} {noun}, expected at least 2 to compare")
-        arrays = self.first, self.second, self.log_probs, self.weights
+        arrays = (self.first, self.second, self.log_probs, self.weights)
         shapes = [array.shape for array in arrays]
-        if shapes != [(k,), (k,), (k, 3), (k,)] or {array.dtype.kind for array in arrays[:2]} - {*"iu"}:
+        whole_numbers = all(array.dtype.kind in "iu" for array in (self.first, self.second))
+        if shapes != [(k,), (k,), (k, 3), (k,)] or not whole_numbers:
             kinds = ", ".join(f"{array.dtype} {array.shape}" for array in arrays)
             raise InputError(
                 f"first, second, log_probs, weights are {kinds}, expected whole numbers (K,), (K,), and (K, 3), (K,)"
@@ -148,10 +149,12 @@ class Comparisons:
     ) -> Comparisons:
         """From indices and P(first is better); a hard win is 1, a hard loss 0, and a draw 1/2 of each."""
         p = np.asarray(probabilities, dtype=np.float64)
-        if not (good := (p >= 0) & (p <= 1)).all():
+        good = (p >= 0) & (p <= 1)
+        if not good.all():
             row = int(np.argmin(good))
+            number = row + 1
             raise InputError(
-                f"comparison {row + 1}: probability {p[row]}, expected 0 to 1", row=row + 1, value=float(p[row])
+                f"comparison {number}: probability {p[row]}, expected 0 to 1", row=number, value=float(p[row])
             )
         log_probs = np.full((p.size, 3), -np.inf)
         with np.errstate(divide="ignore"):
@@ -235,8 +238,9 @@ class Comparisons:
             return self
         sampled = self.sampled[:, None]
         n = np.where(sampled, self.n_samples[:, None], 1.0)
+        counts = n * np.exp(self.log_probs) + np.array([0.5, 0.5, 0.0])
         with np.errstate(divide="ignore"):
-            more = np.log((n * np.exp(self.log_probs) + np.array([0.5, 0.5, 0.0])) / (n + 1))
+            more = np.log(counts / (n + 1))
         return replace(self, log_probs=np.where(sampled, more, self.log_probs))
 
     def shifted(self, shift: float) -> Comparisons:
@@ -281,7 +285,8 @@ class Comparisons:
         ordered : one sum for each order of a pair instead; i was shown first, j second
         """
         wins, losses, ties = (np.exp(self.log_probs) * self.weights[:, None]).T
-        i, j = self.first, self.second
+        i = self.first
+        j = self.second
         if not ordered:
             swapped = i > j
             i, j = np.sort([i, j], axis=0)

@@ -34,14 +34,15 @@ class Selection:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        wrong = {
-            f"orders is {self.orders!r}, expected one of both, one": self.orders not in ("both", "one"),
-            f"budget is {self.budget}, expected 1 or more": self.budget is not None and self.budget < 1,
-            f"seed is {self.seed}, expected 0 or more": self.seed < 0,
-        }
-        for what, holds in wrong.items():
-            if holds:
-                raise InputError(f"cannot choose what to ask: {what}. Change it")
+        wrong = ""
+        if self.orders not in ("both", "one"):
+            wrong = f"orders is {self.orders!r}, expected one of both, one"
+        elif self.budget is not None and self.budget < 1:
+            wrong = f"budget is {self.budget}, expected 1 or more"
+        elif self.seed < 0:
+            wrong = f"seed is {self.seed}, expected 0 or more"
+        if wrong:
+            raise InputError(f"cannot choose what to ask: {wrong}. Change it")
 
     @property
     def both_orders(self) -> bool:
@@ -90,7 +91,9 @@ def greedy(n: int, n_calls: int, rng: np.random.Generator, *, both_orders: bool 
     source : arXiv:2405.05894, section 3.6 and A.6. Memory grows with n squared; times: benchmarks/pair_selection.py
     """
     require_budget(n, n_calls, most=n * (n - 1), both_orders=both_orders)
-    n_pairs = n_calls // 2 if both_orders else n_calls
+    n_pairs = n_calls
+    if both_orders:
+        n_pairs = n_calls // 2
     pairs = rng.permutation(n)[_greedy_pairs(n, n_pairs)]
     if both_orders:
         return in_both_orders(pairs)
@@ -107,11 +110,15 @@ def require_budget(n: int, n_calls: int, most: int | None = None, both_orders: b
     """raises : InputError for fewer calls than connect n candidates, more than there are, or half a pair"""
     if n < 2:
         raise InputError(f"cannot choose pairs out of {n} candidates, expected at least 2", value=n)
-    least = 2 * (n - 1) if both_orders else n - 1
+    least = n - 1
+    counted = ""
+    if both_orders:
+        least = 2 * (n - 1)
+        counted = ", both orders counted"
     if n_calls < least or (most is not None and n_calls > most):
         raise InputError(
             f"cannot choose {n_calls} calls for {n} candidates: expected {least} (they must all be connected) to "
-            f"{most}{', both orders counted' if both_orders else ''}. Change the budget",
+            f"{most}{counted}. Change the budget",
             value=n_calls,
         )
     if both_orders and n_calls % 2:
@@ -163,6 +170,7 @@ def _greedy_pairs(n: int, n_pairs: int) -> IntArray:
 
 
 def _laplacian(n: int, calls: IntArray) -> FloatArray:
+    """Of the graph in which each call is an edge of weight 1, shape (n, n)."""
     edges = np.zeros((n, n))
     np.add.at(edges, (calls[:, 0], calls[:, 1]), 1.0)
     edges += edges.T
@@ -171,6 +179,7 @@ def _laplacian(n: int, calls: IntArray) -> FloatArray:
 
 
 def _resistance(information: FloatArray) -> FloatArray:
+    """Effective resistance of every pair, A_ii + A_jj - 2 A_ij with A the inverse information, shape (n, n)."""
     covariance = np.linalg.inv(information)
     variance = np.diagonal(covariance)
     resistance: FloatArray = np.add.outer(variance, variance) - covariance - covariance.T

@@ -1,6 +1,9 @@
-"""The graph of who was compared with whom: whether scores exist, linear systems on its Laplacian, and standard errors.
+"""The graph of who was compared with whom: whether scores exist, and the linear systems and errors of scores.
 
-Edges carry weights; nothing here knows of probabilities. An N x N matrix is made only where a docstring says so.
+Candidates are the vertices, and pairs that were compared are the edges, each with a weight. Every method of ranking
+solves systems of one kind, on the graph's Laplacian (`Information`), and takes its errors from there
+(`standard_errors`). `Graph` also tells where scores are not determined, or not finite. Nothing here knows of
+probabilities. An N x N matrix is made only where a docstring says so.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from ..types import FloatArray, IntArray, grouped
 from .comparisons import add_up, sum_by
 
 SMALL = 128  # unknowns up to which a dense solve is as fast as conjugate gradients
-PATIENCE = 4  # steps of conjugate gradients for each unknown
+PATIENCE = 4  # steps of conjugate gradients for each unknown, after which they stop where they are
 MOST_DENSE = 10_000  # candidates up to which a dense matrix is made: it then has 0.8 GB
 
 Stderr = Literal["auto", "model"] | None
@@ -26,9 +29,9 @@ AUTOMATIC = 3_000  # candidates up to which "auto" computes errors: about 2 s, 1
 
 
 class Graph:
-    """Edges among n candidates: float64 arrays over edges go in, arrays over candidates come out, and back.
+    """Edges among n candidates; turns float64 arrays over edges into arrays over candidates, and back.
 
-    i, j : int64, shape (n_edges,), sorted by i, each (i, j) once
+    i, j : int64, shape (n_edges,), the two ends of each edge; sorted by i, each (i, j) once
     """
 
     def __init__(self, n: int, i: IntArray, j: IntArray) -> None:
@@ -49,9 +52,9 @@ class Graph:
         """For every candidate, the total weight of its edges."""
         return self.sums(weights, weights)
 
-    def sums(self, of_i: FloatArray, of_j: FloatArray) -> FloatArray:
-        """For every candidate, the sum of of_i over the edges where it is i, and of of_j over those where it is j."""
-        return sum_by(self.i, of_i, self.n) + sum_by(self.j, of_j, self.n)
+    def sums(self, for_i: FloatArray, for_j: FloatArray) -> FloatArray:
+        """For every candidate, the sum of for_i over the edges where it is i, and of for_j over those where it is j."""
+        return sum_by(self.i, for_i, self.n) + sum_by(self.j, for_j, self.n)
 
     def require_connected(self, ids: Sequence[str]) -> None:
         """raises : RankingError if some candidates are linked to others by no comparison"""
@@ -64,53 +67,62 @@ class Graph:
             )
 
     def require_finite(self, ids: Sequence[str], wins: FloatArray, losses: FloatArray) -> None:
-        """Finite scores exist if and only if the graph of wins is strongly connected (Ford 1957).
+        """Finite scores exist if and only if the graph of wins is strongly connected: if a chain of wins leads
+        from every candidate to every other one (Ford 1957).
 
         wins, losses : shape (n_edges,), >= 0; weight of the answers for i, for j
         raises : RankingError if the likelihood grows for ever as a group of candidates moves away from the rest
         """
-        won = wins > 0
-        lost = losses > 0
-        if won.all() and lost.all():
+        if (wins > 0).all() and (losses > 0).all():
             return self.require_connected(ids)
-        i = np.concatenate([self.i[won], self.j[lost]])
-        j = np.concatenate([self.j[won], self.i[lost]])
-        part, groups = _components(ids, i, j, "strong")
+        winner, loser = self._won_edges(wins, losses)
+        part, groups = _components(ids, winner, loser, "strong")
         if len(groups) > 1:
             self.require_connected(ids)
-            across = part[i] != part[j]
-            beaten = set(part[j[across]].tolist())
-            winners = set(part[i[across]].tolist())
-            unbeaten = _show(group for k, group in groups.items() if k not in beaten)
-            winless = _show(group for k, group in groups.items() if k not in winners)
+            across = part[winner] != part[loser]
+            winners = set(part[winner[across]].tolist())
+            beaten = set(part[loser[across]].tolist())
+            unbeaten = _show(group for number, group in groups.items() if number not in beaten)
+            winless = _show(group for number, group in groups.items() if number not in winners)
             raise RankingError(
                 f"scores are not finite: {unbeaten} never lost to the others, {winless} never won against the others, "
                 "so their distance grows without end. Expected wins both ways across any split of the candidates. "
                 "Take a prior (bt with prior='all'), soft probabilities, or more comparisons"
             )
 
+    def _won_edges(self, wins: FloatArray, losses: FloatArray) -> tuple[IntArray, IntArray]:
+        """The winner and the loser of every edge with wins, then of every edge with losses: of one with both, each."""
+        won = wins > 0
+        lost = losses > 0
+        winner = np.concatenate([self.i[won], self.j[lost]])
+        loser = np.concatenate([self.j[won], self.i[lost]])
+        return winner, loser
+
     def require_finite_shift(self, wins: FloatArray, losses: FloatArray) -> None:
-        """gamma is subtracted from all differences. It has no finite estimate where, for gamma = 1 or -1, scores exist
-        with x_i - x_j >= gamma on edges with wins and <= gamma on edges with losses. Such scores exist if and only if
-        no cycle of these bounds is negative.
+        """The bias gamma, which is subtracted from all differences, has to have a finite estimate.
+
+        It has none where gamma can grow for ever (or fall, which is the same with -1 for 1) because scores can make up
+        for it: where scores exist with x_i - x_j >= gamma on edges with wins and <= gamma on edges with losses. These
+        are bounds on differences, and such scores exist if and only if no cycle of bounds adds up to less than 0, which
+        is what Bellman and Ford's algorithm for shortest paths finds.
 
         The edges must be ordered as the texts were shown, strongly connected, and tell gamma from the scores.
-
         raises : RankingError if the likelihood grows for ever with gamma
         """
         won = wins > 0
         lost = losses > 0
         if won.all() and lost.all():
             return
-        source = np.concatenate([self.i[won], self.j[lost]])
-        target = np.concatenate([self.j[won], self.i[lost]])
+        winner, loser = self._won_edges(wins, losses)
         for gamma, preferred in ((1.0, "second"), (-1.0, "first")):
-            bound = np.concatenate([np.full(int(won.sum()), -gamma), np.full(int(lost.sum()), gamma)])
+            bound = np.repeat([-gamma, gamma], [won.sum(), lost.sum()])
             # Only the smaller of two bounds on one difference is kept, since a sparse matrix would add them up.
-            order = np.lexsort((bound, target, source))
-            key = source[order] * self.n + target[order]
-            kept = order[np.append(True, key[1:] > key[:-1])]
-            bounds = sparse.csr_array((bound[kept], (source[kept], target[kept])), shape=(self.n, self.n))
+            order = np.lexsort((bound, loser, winner))
+            difference = winner[order] * self.n + loser[order]
+            is_first = np.append(True, difference[1:] > difference[:-1])
+            kept = order[is_first]
+            cells = (winner[kept], loser[kept])
+            bounds = sparse.csr_array((bound[kept], cells), shape=(self.n, self.n))
             try:
                 csgraph.bellman_ford(bounds, indices=np.array([0]))
             except csgraph.NegativeCycleError:  # No such scores exist: gamma is finite on this side.
@@ -125,10 +137,12 @@ class Graph:
 def _components(
     ids: Sequence[str], i: IntArray, j: IntArray, connection: Literal["weak", "strong"]
 ) -> tuple[IntArray, dict[int, list[str]]]:
-    """The number of each candidate's component, where edges go from i to j; and the ids of each."""
-    edges = sparse.coo_array((np.ones(len(i)), (i, j)), shape=(len(ids), len(ids)))
+    """The number of each candidate's component, where edges go from i to j; and the ids in each component."""
+    n = len(ids)
+    edges = sparse.coo_array((np.ones(len(i)), (i, j)), shape=(n, n))
     _, part = csgraph.connected_components(edges, connection=connection)
-    return part.astype(np.int64), grouped(zip(part.tolist(), ids, strict=True))
+    ids_by_component = grouped(zip(part.tolist(), ids, strict=True))
+    return part.astype(np.int64), ids_by_component
 
 
 def _show(groups: Iterable[Sequence[str]]) -> str:
@@ -148,19 +162,20 @@ def _show(groups: Iterable[Sequence[str]]) -> str:
 def require_dense(n: int, what: str, remedy: str) -> None:
     """raises : RankingError where there are too many candidates for a dense matrix. what : is to be computed"""
     if n > MOST_DENSE:
+        gigabytes = 8 * n * n / 1e9
         raise RankingError(
-            f"cannot hold {what} of {n} candidates ({8 * n * n / 1e9:.0f} GB), expected at most {MOST_DENSE}. {remedy}"
+            f"cannot hold {what} of {n} candidates ({gigabytes:.0f} GB), expected at most {MOST_DENSE}. {remedy}"
         )
 
 
 class Information:
-    """Minus the second derivative of a log-likelihood: the Laplacian of the weighted graph, with these additions.
+    """The information L about scores: minus the second derivative of a log-likelihood. It is the graph's Laplacian,
 
-        L[a, a] = weight of a's edges + ridge;  L[a, b] = -weight of (a, b)
+        L[a, a] = weight of a's edges + ridge;    L[a, b] = -weight of the edge (a, b)
 
-    weights : shape (n_edges,), >= 0
+    weights : of the edges, minus the second derivative by their difference; shape (n_edges,), >= 0
     ridge : added to the diagonal; without it L is singular, and solutions are those whose scores sum to 0
-    everyone : shape (N, N); weights between all candidates, added to those of the edges
+    everyone : shape (N, N); weights between all candidates, as of a prior, added to those of the edges
     column, corner : shape (N,) and a number; the last row and column, of a parameter that all edges share
     """
 
@@ -184,9 +199,12 @@ class Information:
         if everyone is not None:
             self.diagonal += everyone @ np.ones(graph.n)
         # Added to every element, this makes L regular without changing it for scores that sum to 0.
-        self.gauge = 0.0 if ridge else float(self.diagonal.mean()) / graph.n
+        self.gauge = 0.0
+        if not ridge:
+            self.gauge = float(self.diagonal.mean()) / graph.n
 
     def dense(self, gauge: float = 0.0) -> FloatArray:
+        """L as a matrix, with the gauge added to every element between two scores."""
         n = self.graph.n
         size = n if self.column is None else n + 1
         matrix = np.zeros((size, size))
@@ -207,7 +225,9 @@ class Information:
 
         tolerance : of |L x - b|, relative to |b|, where conjugate gradients are used
         """
-        x = self._solve_dense(b) if len(b) <= SMALL else None
+        x = None
+        if len(b) <= SMALL:
+            x = self._solve_dense(b)
         if x is None:
             x = self._solve_by_gradients(b, tolerance)
         if not self.ridge:
@@ -218,7 +238,10 @@ class Information:
     def _solve_dense(self, b: FloatArray) -> FloatArray | None:
         """By Cholesky; None where rounding leaves no positive definite matrix."""
         lower, failed = linalg.lapack.dpotrf(self.dense(self.gauge), lower=1)
-        return None if failed else np.asarray(linalg.lapack.dpotrs(lower, b, lower=1)[0])
+        if failed:
+            return None
+        x, _ = linalg.lapack.dpotrs(lower, b, lower=1)
+        return np.asarray(x)
 
     def _solve_by_gradients(self, b: FloatArray, tolerance: float) -> FloatArray:
         """By conjugate gradients, sparse."""
@@ -233,7 +256,9 @@ class Information:
             if self.everyone is not None:
                 y -= self.everyone @ scores
             if self.column is not None:
-                y = np.append(y + self.column * x[-1], self.column @ scores + self.corner * x[-1])
+                shared = x[-1]
+                last = self.column @ scores + self.corner * shared
+                y = np.append(y + self.column * shared, last)
             return y
 
         scaling = sparse.diags_array(1 / np.append(self.diagonal, self.corner)[:size])
@@ -260,13 +285,14 @@ class Information:
 
 
 def dispersion(information: Information, slopes: FloatArray, unmeasured: float) -> tuple[float, int]:
-    """The variance of the pairs' answers around the scores, relative to the one that the curvature implies; and its
-    degrees of freedom. Where these are few, intervals need Student's t.
+    """How far the pairs' answers scatter around the scores, relative to what the likelihood expects; and the degrees of
+    freedom of that estimate. Where these are few, intervals need Student's t.
 
         phi = sum over pairs of g^2 / h / freedom,   freedom = pairs - parameters
 
-    g and h are the derivative and the curvature of a pair's log-likelihood. The pair is the unit, in whichever orders
-    and however often it was asked, since a judge that says the same twice has decided once.
+    g and h are the derivative and the curvature of a pair's log-likelihood: for a coin, g^2 is h on average, and phi is
+    1. The pair is the unit, in whichever orders and however often it was asked, since a judge that says the same twice
+    has decided once.
 
     slopes : derivatives of the edges' log-likelihoods, shape (n_edges,)
     unmeasured : phi where no freedom is left; 1 is that of coin flips
@@ -274,8 +300,8 @@ def dispersion(information: Information, slopes: FloatArray, unmeasured: float) 
     """
     graph = information.graph
     low, high = np.sort([graph.i, graph.j], axis=0)
-    columns = np.where(graph.i < graph.j, slopes, -slopes), information.weights
-    _, _, (slope, curvature) = add_up(low, high, graph.n, columns)
+    slopes_for_low = np.where(graph.i < graph.j, slopes, -slopes)
+    _, _, (slope, curvature) = add_up(low, high, graph.n, (slopes_for_low, information.weights))
     n_parameters = graph.n - (information.column is None)
     freedom = max(len(slope) - n_parameters, 0)
     if not freedom:
@@ -285,10 +311,10 @@ def dispersion(information: Information, slopes: FloatArray, unmeasured: float) 
 
 
 def standard_errors(kind: Stderr, information: Information, phi: float | FloatArray) -> FloatArray:
-    """Of scores with mean zero, and of the parameter that all edges share, if there is one.
+    """Standard errors of scores with mean zero, and of the parameter that all edges share, if there is one.
 
     They are the roots of the diagonal of H^-1 M H^-1, where H is the information at the scores, and M is phi times the
-    information of the edges alone.
+    information of the edges alone. Where one phi holds for all edges, that is phi H^-1.
 
     kind : "model"; "auto": the same for at most 3,000 candidates, else None; None: NaN
     phi : as `dispersion` measures it; or, where it is known, of each edge, shape (n_edges,): how often its one decision

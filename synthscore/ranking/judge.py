@@ -135,16 +135,19 @@ def ask_judge(judge: PairJudge, selection: Selection, left_out: Sequence[LeftOut
     problems = judge.problems
     refused = list(left_out)
     chosen: dict[int, IntArray] = {}
-    for k, problem in enumerate(problems):
+    for index, problem in enumerate(problems):
         try:
-            chosen[k] = selection.calls(len(problem.ids), problem.rng(selection.seed))
+            chosen[index] = selection.calls(len(problem.ids), problem.rng(selection.seed))
         except InputError as error:
             names = dict(zip(GROUPS, problem.group, strict=True))
             refused += [LeftOut({"id": text, **names}, str(error)) for text in problem.ids]
-    judge([(k, i, j) for k, calls in chosen.items() for i, j in calls.tolist()])
+    all_calls: list[Call] = []
+    for index, calls in chosen.items():
+        all_calls += [(index, first, second) for first, second in calls.tolist()]
+    judge(all_calls)
     signature = judge.signature.with_(selection=selection)
     answered = judge.comparisons()
-    sets = {problems[k].group: replace(answered[k], signature=signature) for k in chosen}
+    sets = {problems[index].group: replace(answered[index], signature=signature) for index in chosen}
     return ComparisonSets(by=GROUPS, sets=sets, left_out=tuple(refused), failures=tuple(judge.failures))
 
 
@@ -207,40 +210,51 @@ class PairJudge:
         """
         # Sorted, so that neighbouring prompts share their beginning: the context, then the text that is shown first.
         order = sorted(range(len(calls)), key=calls.__getitem__)
-        verdicts = ask([self._pair(*calls[row]) for row in order], self.engine, self.templates, self.asking)
-        first_better = verdicts.better if self._target_first else verdicts.worse
-        second_better = verdicts.worse if self._target_first else verdicts.better
+        pairs = [self._pair(*calls[row]) for row in order]
+        verdicts = ask(pairs, self.engine, self.templates, self.asking)
+        first_better = verdicts.better
+        second_better = verdicts.worse
+        if not self._target_first:
+            first_better, second_better = second_better, first_better
+        probs = np.stack([first_better, second_better, verdicts.similar], axis=1)
         answers = np.empty((len(calls), 3))
         with np.errstate(divide="ignore"):
-            answers[order] = np.log(np.stack([first_better, second_better, verdicts.similar], axis=1))
+            answers[order] = np.log(probs)
         n_samples = np.empty(len(calls))
         n_samples[order] = verdicts.n_samples[0]
-        reasons = {order[k]: reason for k, reason in verdicts.failures.items()}
+        reasons = {order[pair]: reason for pair, reason in verdicts.failures.items()}
         answers[list(reasons)] = np.nan
-        for row, (k, first, second) in enumerate(calls):
+        for row, (index, first, second) in enumerate(calls):
             if row in reasons:
-                problem = self.problems[k]
-                self.failures.append(Unanswered(problem.group, problem.ids[first], problem.ids[second], reasons[row]))
+                problem = self.problems[index]
+                failure = Unanswered(problem.group, problem.ids[first], problem.ids[second], reasons[row])
+                self.failures.append(failure)
             else:
-                self._answered[k].append((first, second, answers[row], float(n_samples[row])))
+                self._answered[index].append((first, second, answers[row], float(n_samples[row])))
         return answers
 
-    def _pair(self, k: int, first: int, second: int) -> Pair:
-        problem = self.problems[k]
-        target, reference = (first, second) if self._target_first else (second, first)
+    def _pair(self, index: int, first: int, second: int) -> Pair:
+        problem = self.problems[index]
+        target = second
+        reference = first
+        if self._target_first:
+            target, reference = reference, target
         return Pair(problem.context, problem.attribute, problem.texts[target], problem.texts[reference])
 
     def comparisons(self) -> list[Comparisons]:
         """The answers so far, one set for each problem, in the order in which they were asked."""
         sets = []
         for problem, answered in zip(self.problems, self._answered, strict=True):
-            counts = np.array([n_samples for *_, n_samples in answered], dtype=np.float64)
+            firsts = [first for first, _, _, _ in answered]
+            seconds = [second for _, second, _, _ in answered]
+            log_probs = [answer for _, _, answer, _ in answered]
+            counts = np.array([n_samples for _, _, _, n_samples in answered], dtype=np.float64)
             sampled = np.isfinite(counts)
             calls = Comparisons(
                 ids=problem.ids,
-                first=np.array([first for first, *_ in answered], dtype=np.int64),
-                second=np.array([second for _, second, *_ in answered], dtype=np.int64),
-                log_probs=np.array([answer for _, _, answer, _ in answered]).reshape(-1, 3),
+                first=np.array(firsts, dtype=np.int64),
+                second=np.array(seconds, dtype=np.int64),
+                log_probs=np.array(log_probs).reshape(-1, 3),
                 weights=np.where(sampled, counts, 1.0),
                 signature=self.signature,
                 n_samples=counts if sampled.any() else None,
@@ -250,6 +264,7 @@ class PairJudge:
 
 
 def _target_first(templates: Templates, protocol: str) -> bool:
+    """Whether the template shows the target before the reference."""
     attribute = next(iter(templates.task.attributes.values()))
     texts = {"target": "<target>", "reference": "<reference>"}
     if protocol == "choose":

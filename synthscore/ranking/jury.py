@@ -122,8 +122,10 @@ def _tabulate(alone: Mapping[str, Rankings], group: Group, ids: Sequence[str]) -
             table[1, row, columns] = np.nan_to_num(ranking.stderr) ** 2
     known = ~np.isnan(table[0])
     common = known[known.any(axis=1)].all(axis=0)
-    some = table[0][:, common] if common.any() else table[0]
-    table[0] -= mean_of_members(some.T)[:, None]
+    compared_by_all = table[0]
+    if common.any():
+        compared_by_all = table[0][:, common]
+    table[0] -= mean_of_members(compared_by_all.T)[:, None]
     return table
 
 
@@ -168,7 +170,7 @@ def _leave_out(votes: dict[Vote, FloatArray], group: IntArray) -> dict[str, str]
 
     left_out: dict[str, str] = {}
     while len(votes) > 2:
-        agreement = {}
+        agreement = {}  # vote -> correlation with the mean of the others
         freedom = {}
         for vote, values in votes.items():
             others = mean_of_members(np.stack([votes[other] for other in votes if other != vote]))
@@ -181,7 +183,10 @@ def _leave_out(votes: dict[Vote, FloatArray], group: IntArray) -> dict[str, str]
         worst = min(agreement, key=agreement.__getitem__)
         r = agreement[worst]
         n_free = freedom[worst]
-        if n_free < 1 or r * np.sqrt(n_free) > stdtrit(n_free, CONFIDENCE) * np.sqrt(1 - r**2):
+        if n_free < 1:
+            break
+        # Student's test of a correlation, t = r sqrt(freedom) / sqrt(1 - r^2).
+        if r * np.sqrt(n_free) > stdtrit(n_free, CONFIDENCE) * np.sqrt(1 - r**2):
             break
         del votes[worst]
         reason = f"its order agrees with the mean of the others no more than by chance (r = {r:.2f})"
@@ -209,10 +214,11 @@ def _rank_group(
     for ranking in used:
         for name, n in zip(ranking.ids, ranking.n_comparisons.tolist(), strict=True):
             n_comparisons[name] += n
+    counts = list(n_comparisons.values())
     return Ranking(
         ids=ids,
         scores=scores - np.nanmean(scores),
-        n_comparisons=np.array(list(n_comparisons.values())),
+        n_comparisons=np.array(counts),
         method="jury",
         stderr=stderr,
         converged=all(ranking.converged for ranking in used),

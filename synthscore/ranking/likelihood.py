@@ -81,6 +81,7 @@ def _best_order(above: FloatArray) -> tuple[IntArray, int]:
     Subsets are bit masks, and those with equally many texts are done together.
     """
     n = len(above)
+    texts = np.arange(n)
     bits = np.int64(1) << np.arange(n, dtype=np.int64)
     below = np.zeros((1, n))  # below[S, i]: sum over j in S of above[j, i]
     sizes = np.zeros(1, dtype=np.int64)
@@ -95,7 +96,8 @@ def _best_order(above: FloatArray) -> tuple[IntArray, int]:
     for subsets in by_size[1:]:
         member = (subsets[:, None] & bits) > 0
         rest = np.where(member, subsets[:, None] ^ bits, 0)
-        value = np.where(member, best[rest] + below[rest, np.arange(n)], -np.inf)
+        if_lowest = best[rest] + below[rest, texts]
+        value = np.where(member, if_lowest, -np.inf)
         top = value.max(axis=1)
         best[subsets] = top
         lowest[subsets] = value.argmax(axis=1)

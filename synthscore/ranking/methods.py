@@ -96,17 +96,20 @@ class RankingMethod:
         raises : InputError for sampled answers, where this method does not take them
         """
         decisions = {**self.options, **options}.get("decisions")
-        if comparisons.sampled.any():
+        sampled = comparisons.sampled.any()
+        if sampled:
             self.require_words()
-            rho = 1.0 if decisions == "averaged" else correlate_errors(comparisons)
-            weighed = weigh_in_decisions(comparisons, rho)
-            if self.in_words == "smoothed":
-                weighed = weighed.smoothed()
-            return weighed, {"rho": rho}
-        if decisions == "per_call" or asked_alike(comparisons):
+        elif decisions == "per_call" or asked_alike(comparisons):
             return comparisons, {}
-        rho = 1.0 if decisions == "averaged" else correlate_errors(comparisons)
-        return weigh_as_median_pair(comparisons, rho), {"rho": rho}
+        rho = 1.0  # A pair is one decision, however often it was asked.
+        if decisions != "averaged":
+            rho = correlate_errors(comparisons)
+        if not sampled:
+            return weigh_as_median_pair(comparisons, rho), {"rho": rho}
+        weighed = weigh_in_decisions(comparisons, rho)
+        if self.in_words == "smoothed":
+            weighed = weighed.smoothed()
+        return weighed, {"rho": rho}
 
     def require_words(self) -> None:
         """raises : InputError where this method does not take sampled answers"""
@@ -218,7 +221,9 @@ def rank(
     raises : InputError for what the method does not offer, or a bias that cannot be estimated; for a single set of
         comparisons, what the method raises
     """
-    sets = comparisons if isinstance(comparisons, ComparisonSets) else ComparisonSets((), {(): comparisons})
+    sets = comparisons
+    if isinstance(sets, Comparisons):
+        sets = ComparisonSets((), {(): sets})
     method = method or default_method(sets)
     chosen = method_of(method)
     chosen.check(options, debias=debias, stderr=stderr)
@@ -241,7 +246,9 @@ def rank(
     if debias == "mle":
         options["bias"] = "mle"
     elif shift is not None and debias == "gamma":
-        options["bias"] = shift.threshold if method == "poe-g" else shift.shift
+        options["bias"] = shift.shift
+        if method == "poe-g":  # whose bias is a probability
+            options["bias"] = shift.threshold
     elif shift is not None:
         shifted = {group: shift.apply(calls) for group, calls in sets.sets.items()}
 
@@ -275,7 +282,9 @@ def _estimate_shift(calls: Comparisons, debias: str) -> Debiasing | None:
     """The shift of log-odds; None where there is none, or it is estimated with the scores."""
     if debias in ("none", "mle"):
         return None
-    return median_debiasing(calls) if debias == "median" else mean_debiasing(calls)
+    if debias == "median":
+        return median_debiasing(calls)
+    return mean_debiasing(calls)
 
 
 def _rank_with_errors(

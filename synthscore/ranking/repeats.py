@@ -1,11 +1,11 @@
 """Comparisons of pairs that were asked unequally often -> the same, weighed by what the answers about a pair are worth.
 
-A judge that is asked twice about a pair often repeats itself. How far it does is measured, and
+A judge that is asked twice about a pair often repeats itself, so that two answers are not twice as good as one:
 
-    n answers count as  n / (1 + (n - 1) rho)
+    n answers about a pair count as  n / (1 + (n - 1) rho)
 
-where rho is the correlation of two answers' errors: 1 for a judge that always repeats itself, whose pairs count alike
-however often they were asked; 0 where each answer is an independent coin flip.
+where rho is the correlation of their errors: 1 for a judge that always repeats itself, 0 where each answer is an
+independent coin flip. `correlate_errors` estimates rho, `weigh_in_decisions` and `weigh_as_median_pair` apply it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..errors import RankingError, SynthscoreWarning
 from ..types import FloatArray
 from .comparisons import Comparisons
 
-CERTAIN = 0.01  # For the fit, mean answers nearer than this to 0 or 1 are moved this far from it, so that it converges.
+CERTAIN = 0.01  # Mean answers nearer than this to 0 or 1 are moved this far from it, so that the fit to them converges.
 
 
 def asked_alike(comparisons: Comparisons) -> bool:
@@ -31,15 +31,18 @@ def asked_alike(comparisons: Comparisons) -> bool:
 def correlate_errors(comparisons: Comparisons) -> float:
     """rho, 0 to 1: how far the errors of two answers about one pair are the same error.
 
-    Of pair e, with n_e answers p around their mean m_e, and mu_e what a Bradley-Terry fit to the means expects:
+    The error of an answer has two parts: one that all answers about its pair share, and one of that answer (call)
+    alone. Both are measured as multiples of the variance v = mu (1 - mu) of a coin that falls as a Bradley-Terry fit to
+    the pairs' mean answers expects (mu). Of pair e, with n_e answers p around their mean m_e,
 
-        call = sum w (p - m_e)^2 / sum v_e (n_e - 1),                    v_e = mu_e (1 - mu_e)
+        call = sum w (p - m_e)^2 / sum v_e (n_e - 1)
         pair = [sum (m_e - mu_e)^2 pairs / freedom - call sum v_e / n_e] / sum v_e,  at least 0
         rho  = pair / (pair + call)
 
-    pairs : their number. freedom : pairs - (texts - 1). A row of weight w stands for w equal answers or, if it is
-    sampled, for w answers in the proportions of its probabilities. Where the answers do not tell (nothing repeated,
-    pairs that form a tree, texts that no pair links), the pair is the unit: 1.
+    where the second sum takes out of the means' errors what the answers' own errors add to them. pairs : their number.
+    freedom : pairs - (texts - 1). A row of weight w stands for w equal answers or, if it is sampled, for w answers in
+    the proportions of its probabilities. Where the answers do not tell (nothing repeated, pairs that form a tree, texts
+    that no pair links), rho is 1.
     source : moments of the one-way random-effects model, relative to the variance of a coin
     """
     from .bradley_terry import soft_bradley_terry
@@ -69,7 +72,7 @@ def correlate_errors(comparisons: Comparisons) -> float:
     if not repeated or around_means <= 1e-12 * repeated:  # What is left is a rounding error.
         return 1.0
     call_error = around_means / repeated
-    off = np.sum((means - expected) ** 2) * len(n) / freedom
+    off = np.sum((means - expected) ** 2) * len(n) / freedom  # The fit took up a part of these errors.
     pair_error = max(off - call_error * np.sum(coin / n), 0.0) / coin.sum()
     return float(pair_error / (pair_error + call_error))
 
@@ -87,7 +90,8 @@ def weigh_in_decisions(comparisons: Comparisons, rho: float) -> Comparisons:
     """
     _, pair = comparisons.numbered_pairs()
     n = comparisons.pairs().games
-    return replace(comparisons, weights=comparisons.weights / (1 + (n - 1) * rho)[pair])
+    repeat_factor = 1 + (n - 1) * rho
+    return replace(comparisons, weights=comparisons.weights / repeat_factor[pair])
 
 
 def weigh_as_median_pair(comparisons: Comparisons, rho: float) -> Comparisons:

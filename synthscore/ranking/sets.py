@@ -215,10 +215,13 @@ class ComparisonSets:
         for group, calls in self.sets.items():
             names = dict(zip(self.by, group, strict=True))
             signature = str(calls.signature)
-            columns = calls.first.tolist(), calls.second.tolist(), calls.log_probs.tolist(), calls.weights.tolist()
+            columns = (calls.first, calls.second, calls.log_probs, calls.weights)
             counts = [int(n) if math.isfinite(n) else None for n in calls.samples.tolist()]
-            for first, second, answer, weight, n_samples in zip(*columns, counts, strict=True):
-                row: dict[str, Any] = names | {"first": calls.ids[first], "second": calls.ids[second]}
+            answers = zip(*(column.tolist() for column in columns), counts, strict=True)
+            for first, second, answer, weight, n_samples in answers:
+                row: dict[str, Any] = dict(names)
+                row["first"] = calls.ids[first]
+                row["second"] = calls.ids[second]
                 for name, log_prob, as_text in zip(LABELS, answer, infinite.tolist(), strict=True):
                     row[name] = repr(log_prob) if as_text else log_prob
                 row["weight"] = weight
@@ -234,6 +237,7 @@ def _make_comparisons(rows: Sequence[_Call]) -> Comparisons:
     firsts, seconds, log_probs, weights, counts, lines = zip(*rows, strict=True)
     n_samples = np.array(counts)
     signatures = [Signature.parse(line) if line else Signature() for line in set(lines)]
+    sampled = np.isfinite(n_samples).any()
     return Comparisons(
         ids=names,
         first=np.array([index[name] for name in firsts]),
@@ -241,7 +245,7 @@ def _make_comparisons(rows: Sequence[_Call]) -> Comparisons:
         log_probs=np.array(log_probs),
         weights=np.array(weights),
         signature=Signature.merged(signatures),
-        n_samples=n_samples if np.isfinite(n_samples).any() else None,
+        n_samples=n_samples if sampled else None,
     )
 
 
@@ -259,13 +263,19 @@ def _log_probs(row: Row, first: str, second: str) -> _LogProbs:
         return _labels(row)
     if name == "log_odds":
         odds = require_number(row, name, "log-odds in nats", finite=False)
-        return -float(np.logaddexp(0, -odds)), -float(np.logaddexp(0, odds)), -math.inf
+        log_p_first = -float(np.logaddexp(0, -odds))
+        log_p_second = -float(np.logaddexp(0, odds))
+        return log_p_first, log_p_second, -math.inf
     if name == "probability":
         p = require_number(row, name, "a probability from 0 to 1")
         if not 0 <= p <= 1:
             raise row_error(row, name, p, f"probability is {p:g}, expected 0 to 1", "Mend or remove the row")
-        log_p_first = math.log(p) if p > 0 else -math.inf
-        log_p_second = float(np.log1p(-p)) if p < 1 else -math.inf
+        log_p_first = -math.inf
+        log_p_second = -math.inf
+        if p > 0:
+            log_p_first = math.log(p)
+        if p < 1:
+            log_p_second = float(np.log1p(-p))
         return log_p_first, log_p_second, -math.inf
     value = row.values[name]
     if name == "winner":
@@ -287,6 +297,7 @@ def _log_probs(row: Row, first: str, second: str) -> _LogProbs:
 
 
 def _labels(row: Row) -> _LogProbs:
+    """Of a row with a log-probability for each label, two or three."""
     names = LABELS if row.has("log_p_tie") else LABELS[:2]
     values = [require_number(row, name, "a log-probability in nats, at most 0", finite=False) for name in names]
     values += [-math.inf] * (3 - len(values))
@@ -307,11 +318,15 @@ def _n_samples(row: Row) -> float:
         raise row_error(
             row, "n_samples", n_samples, problem, "Mend or remove the row; leave it empty for probabilities"
         )
-    return math.inf if n_samples is None else n_samples
+    if n_samples is None:
+        return math.inf
+    return n_samples
 
 
 def _weight(row: Row, default: float) -> float:
     weight = read_number(row, "weight", "a number above 0")
     if weight is not None and weight <= 0:
         raise row_error(row, "weight", weight, f"weight is {weight:g}, expected above 0", "Mend or remove the row")
-    return default if weight is None else weight
+    if weight is None:
+        return default
+    return weight

@@ -17,8 +17,8 @@ LEVEL = 0.9
 """Probability of the interval from low to high."""
 
 _WIDTH = 1.6448536269514722  # of 90 %, in standard errors
-_PSEUDO = 0.5  # answers, shared out over the labels, so that no rung counts as certain
-_ENOUGH = 100.0  # samples; exact probabilities weigh as so many where the rungs beside them are looked at
+_PSEUDO = 0.5  # answers that are added, shared out over the labels, so that no rung counts as certain
+_ENOUGH = 100.0  # samples that exact probabilities weigh as much as, where rungs beside each other are pooled
 
 
 class SumError(NamedTuple):
@@ -34,12 +34,12 @@ def variance_of_sum(better: FloatArray, worse: FloatArray, n_samples: FloatArray
 
         sum over rungs i of  i^2 r V_i  sum over orders o of  1 / (n_io O^2)
 
-    V_i : variance of one answer's better - worse on rung i, by the frequencies of all orders of this rung and, half as
-        much, of those beside it, with half an answer more: so that four answers that agree are not taken for certain.
-        It holds both noises, of sampling and of what the judge is settled in for one order of one pair.
-    r : the share of it that is sampling: of questions with two samples or more, how they differ among each other, over
-        V_i; with one question's worth of r = 1 added. With one sample a question nothing tells, and r is 1: the error
-        is then at most too large.
+    V_i : variance of one answer's better - worse on rung i, by the frequencies of its orders and, at half their weight,
+        of the rungs beside it. Half an answer is added, so that four answers that agree are not taken for certain.
+        V_i holds two noises: of sampling, and of what the judge is settled in for one order of one pair
+    r : the share of V_i that is sampling: how the answers to one question differ among each other, over V_i, for
+        questions with two samples or more. As a prior, one question's worth of r = 1 is added: where each question has
+        one sample, nothing tells, r is 1, and the error is at most too large
 
     better, worse, n_samples : shape (O, N), of each order and rung; n_samples is inf for exact probabilities
     two_sided : better and worse are answers to two questions, so that they do not exclude each other
@@ -49,14 +49,17 @@ def variance_of_sum(better: FloatArray, worse: FloatArray, n_samples: FloatArray
     squares = np.arange(1.0, n_rungs + 1) ** 2
     counted = np.minimum(n_samples, _ENOUGH)
     near = np.eye(n_rungs) + (np.eye(n_rungs, k=1) + np.eye(n_rungs, k=-1)) / 2
+    n_labels = 2 if two_sided else 3
+    pseudo = _PSEUDO / n_labels
     total = near @ counted.sum(axis=0) + _PSEUDO
-    each = _PSEUDO / (2 if two_sided else 3)
-    pooled_better, pooled_worse = ((near @ (counted * p).sum(axis=0) + each) / total for p in (better, worse))
+    pooled_better = (near @ (counted * better).sum(axis=0) + pseudo) / total
+    pooled_worse = (near @ (counted * worse).sum(axis=0) + pseudo) / total
     of_rung = _variance(pooled_better, pooled_worse, two_sided)
-    within = float((counted * _variance(better, worse, two_sided) * (counted > 1) @ squares).sum())
-    expected = float(((counted - 1) * of_rung @ squares).sum())
+    several = counted > 1
+    within = float((counted * _variance(better, worse, two_sided) * several @ squares).sum())
+    if_all_sampling = float(((counted - 1) * of_rung @ squares).sum())
     prior = float(of_rung @ squares)
-    share = (within + prior) / (expected + prior)
+    share = (within + prior) / (if_all_sampling + prior)
     by_rung = squares * of_rung * share * (1 / n_samples).sum(axis=0) / n_orders**2
     return float(by_rung.sum())
 
@@ -82,4 +85,7 @@ def error_on_rungs(raw: float, variance: float, n_rungs: int) -> SumError:
     square = max(raw + bound, 0.0)
     low = math.sqrt(max(square - _WIDTH * e, 0.0))
     high = math.sqrt(min(square + _WIDTH * e, 2 * bound))
-    return SumError(e / (math.sqrt(square) + math.sqrt(square + e)) if e else 0.0, low, high)
+    stderr = 0.0
+    if e:
+        stderr = e / (math.sqrt(square) + math.sqrt(square + e))
+    return SumError(stderr, low, high)

@@ -79,20 +79,29 @@ def score_together(scored: Mapping[str, Scored]) -> Scored:
         raise InputError(f"there is one judge, {', '.join(scored)}, expected two or more for a jury", field="judge")
     judges = list(scored.values())
     rows = [list(row) for row in judges[0].rows]
-    slots: dict[LadderKind, list[Slot]] = {}
+    slots: dict[LadderKind, list[Slot]] = {}  # of the scores that some judge gives
     for index, row in enumerate(rows):
         for place, (score, _) in enumerate(row):
-            given = {name: judge.rows[index][place] for name, judge in scored.items()}
-            signature = Signature.merged(its_signature for _, its_signature in given.values())
-            reason = "; ".join(f"{name}: {its_score.reason}" for name, (its_score, _) in given.items())
-            row[place] = replace(score, reason=reason), signature
-            kinds = [_kind(*scored_by) for scored_by in given.values() if scored_by[0].stderr is not None]
-            if kinds:
-                slots.setdefault(kinds[0], []).append((index, place))
+            kind = None
+            reasons = []
+            signatures = []
+            for name, judge in scored.items():
+                its_score, its_signature = judge.rows[index][place]
+                reasons.append(f"{name}: {its_score.reason}")
+                signatures.append(its_signature)
+                if kind is None and its_score.stderr is not None:
+                    kind = _kind(its_score, its_signature)
+            # What no judge has scored stays so; all others get their score below.
+            row[place] = replace(score, reason="; ".join(reasons)), Signature.merged(signatures)
+            if kind is not None:
+                slots.setdefault(kind, []).append((index, place))
     juries: dict[LadderKind, Jury] = {}
     for kind, its_slots in slots.items():
-        texts = {name: [judge.rows[index][place][0] for index, place in its_slots] for name, judge in scored.items()}
-        useless = {name: reason for name, judge in scored.items() if (reason := _why_useless(judge, kind))}
+        texts: dict[str, list[Score]] = {}
+        for name, judge in scored.items():
+            texts[name] = [judge.rows[index][place][0] for index, place in its_slots]
+        why_useless = {name: _why_useless(judge, kind) for name, judge in scored.items()}
+        useless = {name: reason for name, reason in why_useless.items() if reason}
         together, juries[kind] = _mean_scores(texts, useless)
         for (index, place), score in zip(its_slots, together, strict=True):
             rows[index][place] = score, rows[index][place][1]
@@ -111,6 +120,7 @@ def _kind(score: Score, signature: Signature) -> LadderKind:
 
 
 def _why_useless(judge: Scored, kind: LadderKind) -> str:
+    """Why the judge places nothing on ladders of this kind; "" where it does."""
     for scale in judge.scales:
         if (scale.task, scale.attribute, scale.n_rungs) == kind:
             return str(scale.useless)
@@ -124,7 +134,9 @@ def _mean_scores(texts: Mapping[str, Sequence[Score]], useless: Mapping[str, str
     votes = share_votes(voting, alike)
     values = {name: _numbers(score.value for score in scores) for name, scores in voting.items()}
     variances = {name: _numbers(score.stderr for score in scores) ** 2 for name, scores in voting.items()}
-    mean, stderr = mean_of_votes(*(np.stack([_vote(column, vote) for vote in votes]) for column in (values, variances)))
+    values_of_votes = np.stack([_vote(values, vote) for vote in votes])
+    variances_of_votes = np.stack([_vote(variances, vote) for vote in votes])
+    mean, stderr = mean_of_votes(values_of_votes, variances_of_votes)
     together = []
     for index, (value, error) in enumerate(zip(mean.tolist(), stderr.tolist(), strict=True)):
         by_judge = {name: scores[index] for name, scores in voting.items()}
@@ -152,7 +164,7 @@ def _log_odds(scores: Sequence[Score]) -> dict[TextPair, float]:
 
 
 def _mean_score(by_judge: Mapping[str, Score], value: float, error: float) -> Score:
-    """A text's. by_judge : its scores by those who vote"""
+    """The score of a text. by_judge : its scores by those who vote. value, error : of their mean"""
     known = [score for score in by_judge.values() if score.stderr is not None]
     scale = {name: known[0].details[name] for name in ("n_rungs", "scale") if name in known[0].details}
     notes = [f"{name}: {score.reason}" for name, score in by_judge.items() if score.reason]

@@ -1,7 +1,8 @@
 """The method `ladder`: each text is compared with every rung of its context's ladder, and the verdicts become a score.
 
-How they become one is a `Scoring`: Paper (the paper's sum), Anchored (positions by a model of the judge), or one of
-your own.
+`LadderMethod.plan` finds each text's ladder (`find_ladders`) and makes a pair of the text and each rung; a `Scoring`
+then asks the judge about the pairs and makes scores of the verdicts: Paper (the paper's sum), Anchored (positions by a
+model of the judge), or one of your own. `on_scale` puts scores of short ladders on the scale of long ones.
 """
 
 from __future__ import annotations
@@ -71,18 +72,23 @@ class OnLadder:
 
     def verdicts(self, verdicts: Verdicts) -> tuple[Verdict, ...]:
         """On the target, by rung and order, as far as there are any."""
-        return tuple(
-            Verdict(level, bool(order), better, worse, similar, int(n) if math.isfinite(n) else None)
-            for pair, level in zip(self.pairs, self.levels, strict=True)
-            for order, ((better, worse, similar), n) in enumerate(
-                zip(verdicts.by_order[:, pair].tolist(), verdicts.n_samples[:, pair].tolist(), strict=True)
-            )
-            if not math.isnan(better)
-        )
+        given = []
+        for pair, level in zip(self.pairs, self.levels, strict=True):
+            by_order = verdicts.by_order[:, pair].tolist()
+            n_samples = verdicts.n_samples[:, pair].tolist()
+            for swapped, (probs, n) in enumerate(zip(by_order, n_samples, strict=True)):
+                better, worse, similar = probs
+                if math.isnan(better):
+                    continue
+                count = int(n) if math.isfinite(n) else None
+                given.append(Verdict(level, bool(swapped), better, worse, similar, count))
+        return tuple(given)
 
     def missing(self, verdicts: Verdicts, known: Collection[int]) -> list[str]:
-        """Why rungs have no verdict; rungs that failed alike have one reason. known : levels that have. What was not
-        asked has no reason"""
+        """Why rungs have no verdict, a reason each; rungs that have no text for the same reason are named together.
+
+        known : levels that have a verdict. A rung that was not asked about has no reason
+        """
         pair_of = dict(zip(self.levels, self.pairs, strict=True))
         failed: dict[str, list[int]] = {}
         reasons = []
@@ -94,7 +100,9 @@ class OnLadder:
             elif pair_of[rung.level] in verdicts.failures:
                 reasons.append(f"rung {rung.level}: {verdicts.failures[pair_of[rung.level]]}")
         for reason, levels in failed.items():
-            which = f"rungs {','.join(map(str, levels))} have" if len(levels) > 1 else f"rung {levels[0]} has"
+            which = f"rung {levels[0]} has"
+            if len(levels) > 1:
+                which = f"rungs {','.join(map(str, levels))} have"
             reasons.append(f"{which} no text: {reason}")
         return reasons
 
@@ -105,22 +113,31 @@ def rescaled(value: float, n_from: int, n_to: int) -> float:
     if n_from == n_to:
         return value
     inside = min(max(value, 1.0), float(n_from))
-    return 1.0 + (inside - 1.0) * (n_to - 1) / (n_from - 1) + (value - inside)
+    beyond = value - inside
+    return 1.0 + (inside - 1.0) * (n_to - 1) / (n_from - 1) + beyond
 
 
 def on_scale(score: Score, ladder: Ladder) -> Score:
     """The score on the scale of its ladder, where that is not 1..n_rungs: see Ladder.scale. Its details then say so."""
-    n_rungs, scale = ladder.n_rungs, ladder.scale
+    n_rungs = ladder.n_rungs
+    scale = ladder.scale
     if scale == n_rungs:
         return score
-    value, low, high = (
-        None if number is None else rescaled(number, n_rungs, scale) for number in (score.value, score.low, score.high)
-    )
+
+    def put_on_scale(number: float | None) -> float | None:
+        return None if number is None else rescaled(number, n_rungs, scale)
+
     stderr = score.stderr
     if stderr is not None and score.value is not None and 1 <= score.value <= n_rungs:
         stderr *= (scale - 1) / (n_rungs - 1)
-    details = {**score.details, "scale": float(scale)}
-    return replace(score, value=value, stderr=stderr, low=low, high=high, details=details)
+    return replace(
+        score,
+        value=put_on_scale(score.value),
+        stderr=stderr,
+        low=put_on_scale(score.low),
+        high=put_on_scale(score.high),
+        details={**score.details, "scale": float(scale)},
+    )
 
 
 class Scoring(ScoreKind, ABC):
@@ -174,7 +191,8 @@ class TextScoring(Scoring):
     def score(self, plan: LadderPlan, progress: Progress | None) -> tuple[dict[int, Score], Sequence[Any]]:
         plan.inquiry.ask_all(progress)
         verdicts = plan.inquiry.verdicts()
-        return {index: self.score_text(text, verdicts) for index, text in plan.texts_on_ladders.items()}, ()
+        scores = {index: self.score_text(text, verdicts) for index, text in plan.texts_on_ladders.items()}
+        return scores, ()
 
 
 @dataclass(frozen=True)
@@ -222,11 +240,11 @@ class LadderMethod(Method):
         scoring = self.scoring.for_question(texts.task.name, texts.attribute.name)
         scores: dict[int, Score] = {}
         compared: dict[int, tuple[Item, ChosenLadder]] = {}
-        for index, (item, found) in enumerate(
-            zip(texts.items, find_ladders(texts, references, self.ladders), strict=True)
-        ):
-            chosen = found if isinstance(found, str) else self._fitting(found, scoring)
-            if isinstance(chosen, str):
+        chosen_ladders = find_ladders(texts, references, self.ladders)
+        for index, (item, chosen) in enumerate(zip(texts.items, chosen_ladders, strict=True)):
+            if not isinstance(chosen, str):
+                chosen = self._fitting(chosen, scoring)
+            if isinstance(chosen, str):  # why there is no ladder
                 scores[index] = unscored(item, texts.scored_as, chosen)
             else:
                 compared[index] = item, chosen
@@ -244,24 +262,19 @@ class LadderMethod(Method):
         if tools.whole_texts is not None:
             whole = tools.whole_texts.texts(judge, signature, scoring.whole_values, asking)
             stored = whole.find(compared, texts.scored_as)
-            scores |= {index: self._placed(score, compared[index][1].ladder) for index, score in stored.items()}
-        on_ladders: dict[int, OnLadder] = {}
-        pairs: list[Pair] = []
-        for index in texts.in_contexts(index for index in compared if index not in scores):
-            item, chosen = compared[index]
-            ladder, context = chosen.ladder, chosen.context
-            start = len(pairs)
-            text = item.require_target().text
-            for rung in ladder.usable:
-                pairs.append(Pair(context, texts.attribute.name, text, rung.text))
-            on_ladders[index] = OnLadder(item, ladder, context, range(start, len(pairs)), texts.scored_as)
+            for index, score in stored.items():
+                _, chosen_ladder = compared[index]
+                scores[index] = self._placed(score, chosen_ladder.ladder)
+        to_ask = [index for index in compared if index not in scores]
+        on_ladders, pairs = _pair_with_rungs(texts, compared, to_ask)
         prepared = scoring.prepare(on_ladders, pairs, texts.attribute.name, asking)
-        n_rungs = {index: score.n_comparisons for index, score in scores.items() if score.n_comparisons}
+        stored_rungs = {index: score.n_comparisons for index, score in scores.items() if score.n_comparisons}
+        asked_rungs = {index: len(text.pairs) for index, text in on_ladders.items()}
         return LadderPlan(
             signature=signature,
             n_questions=len(pairs) * asking.n_questions,
-            n_asked=sum(n_rungs.values()) * asking.n_questions,
-            n_rungs=n_rungs | {index: len(text.pairs) for index, text in on_ladders.items()},
+            n_asked=sum(stored_rungs.values()) * asking.n_questions,
+            n_rungs=stored_rungs | asked_rungs,
             scoring=scoring,
             scores=scores,
             texts_on_ladders=on_ladders,
@@ -276,8 +289,12 @@ class LadderMethod(Method):
     @property
     def _scale_parts(self) -> dict[str, object]:
         """What a signature says of the scale, where it is not that of the whole ladders."""
-        parts: dict[str, object] = {} if self.on_rungs else {"scale": self.limits(0)}
-        return parts if self.n_rungs is None else {**parts, "rungs": self.n_rungs}
+        parts: dict[str, object] = {}
+        if not self.on_rungs:
+            parts["scale"] = self.limits(0)
+        if self.n_rungs is not None:
+            parts["rungs"] = self.n_rungs
+        return parts
 
     def _fitting(self, chosen: ChosenLadder, scoring: Scoring) -> ChosenLadder | str:
         """The ladder with as many rungs as are wanted, or why texts cannot be scored on it."""
@@ -289,6 +306,28 @@ class LadderMethod(Method):
                     raise
                 return str(error)
         return scoring.refuse(chosen.ladder) or chosen
+
+
+def _pair_with_rungs(
+    texts: Texts, compared: Mapping[int, tuple[Item, ChosenLadder]], to_ask: Collection[int]
+) -> tuple[dict[int, OnLadder], list[Pair]]:
+    """A pair of each text that is asked about and each rung of its ladder, texts of one context side by side."""
+    on_ladders: dict[int, OnLadder] = {}
+    pairs: list[Pair] = []
+    for index in texts.in_contexts(to_ask):
+        item, chosen = compared[index]
+        start = len(pairs)
+        text = item.require_target().text
+        for rung in chosen.ladder.usable:
+            pairs.append(Pair(chosen.context, texts.attribute.name, text, rung.text))
+        on_ladders[index] = OnLadder(
+            item=item,
+            ladder=chosen.ladder,
+            context=chosen.context,
+            pairs=range(start, len(pairs)),
+            attribute=texts.scored_as,
+        )
+    return on_ladders, pairs
 
 
 @dataclass(slots=True, kw_only=True)
@@ -307,13 +346,14 @@ class LadderPlan(MethodPlan):
     whole: WholeTexts | None = None
 
     def score(self, progress: Progress | None = None) -> list[Score]:
-        found, self.scales = self.scoring.score(self, progress)
+        new_scores, self.scales = self.scoring.score(self, progress)
         self.n_asked += self.inquiry.n_asked
         if self.scales:
             self.signature = self.signature.with_(scoring=self.scoring.name_with(self.scales))
         if self.whole is not None:
-            self.whole.keep({i: (text.item, text.chosen) for i, text in self.texts_on_ladders.items()}, found)
-        for index, score in found.items():
+            asked = {index: (text.item, text.chosen) for index, text in self.texts_on_ladders.items()}
+            self.whole.keep(asked, new_scores)
+        for index, score in new_scores.items():
             ladder = self.texts_on_ladders[index].ladder
             self.scores[index] = on_scale(score, ladder) if self.scoring.on_rungs else score
         return [self.scores[index] for index in range(len(self.scores))]
@@ -329,31 +369,33 @@ def find_ladders(texts: Texts, references: References, which: LadderChoice | Non
     raises : ReferencesError for a ladder whose texts are not those that were hashed; MethodError for a shared ladder
         that there is not, LadderError where there are several
     """
-    task, attribute = texts.task.name, texts.attribute.name
+    task = texts.task.name
+    attribute = texts.attribute.name
     if which == "foreign":
         chosen = [references.foreign(item.context_id, attribute, task) for item in texts.items]
         return _with_contexts(chosen, texts, references)
     if shared := _shared_ladder(texts, references, which):
         return _with_contexts([shared] * len(texts.items), texts, references)
     wanted = [(item.context_id, attribute, task) for item in texts.items]
-    return [
-        _own_ladder(item, found, texts, references)
-        for item, found in zip(texts.items, references.find_all(wanted), strict=True)
-    ]
+    by_id = references.find_all(wanted)
+    return [_own_ladder(item, ladder, texts, references) for item, ladder in zip(texts.items, by_id, strict=True)]
 
 
 def ladder_parts(texts: Texts, references: References, which: LadderChoice | None = None) -> dict[str, object]:
     """What a signature says of the ladders that `find_ladders` finds."""
-    if shared := None if which == "foreign" else _shared_ladder(texts, references, which):
+    if which == "foreign":
+        return {"references": references.hash[:12], "ladders": "foreign"}
+    if shared := _shared_ladder(texts, references, which):
         return {"ladder": f"shared@{shared.hash[:12]}"}
-    return {"references": references.hash[:12], **({"ladders": "foreign"} if which == "foreign" else {})}
+    return {"references": references.hash[:12]}
 
 
 def _shared_ladder(texts: Texts, references: References, which: LadderChoice | None) -> Ladder | None:
     """The ladder that all texts are compared with; None where each has one of its own."""
     if which == "own":
         return None
-    task, attribute = texts.task.name, texts.attribute.name
+    task = texts.task.name
+    attribute = texts.attribute.name
     shared = references.shared(task, attribute)
     if which == "shared" and shared is None:
         raise MethodError(
@@ -363,23 +405,23 @@ def _shared_ladder(texts: Texts, references: References, which: LadderChoice | N
     return shared
 
 
-def _own_ladder(item: Item, found: Ladder | LadderError, texts: Texts, references: References) -> ChosenLadder | str:
-    """found : by the context's id"""
+def _own_ladder(item: Item, by_id: Ladder | LadderError, texts: Texts, references: References) -> ChosenLadder | str:
+    """by_id : the ladder of the context's id, or why there is none"""
     known = texts.contexts.get(item.context_id)
     context_text = known.text if known is not None else item.context
-    if isinstance(found, LadderError):
+    if isinstance(by_id, LadderError):
         if not context_text:
-            return str(found)
+            return str(by_id)
         try:
             ladder = references.find_by_text(context_text, texts.attribute.name, texts.task.name)
         except LadderError as error:
-            return str(found if item.names_context else error)
-    elif not context_text or found.context is None or same_context(context_text, found.context.text):
-        ladder = found
+            return str(by_id if item.names_context else error)
+    elif not context_text or by_id.context is None or same_context(context_text, by_id.context.text):
+        ladder = by_id
     else:
-        theirs, its_own = where_they_part(found.context.text, context_text)
+        theirs, its_own = where_they_part(by_id.context.text, context_text)
         return (
-            f"the ladder of context {found.context_id!r} was made for another text of that id: where they part, it is "
+            f"the ladder of context {by_id.context_id!r} was made for another text of that id: where they part, it is "
             f"{theirs!r}, the row's is {its_own!r}. Generate ladders for "
             "this file, or give its contexts other ids"
         )
@@ -398,35 +440,43 @@ def _with_contexts(
 ) -> list[ChosenLadder | str]:
     """Each item's ladder, which may be another context's, with the item's own context: as the ladder of that context
     has it, where there is one and it agrees with the row."""
-    task, attribute = texts.task.name, texts.attribute.name
-    names = dict.fromkeys(item.context_id for item in texts.items)
-    with_own = [name for name in names if (task, name, attribute) in references]
-    own_ladders = references.find_all((name, attribute, task) for name in with_own)
-    own = {
-        name: ladder.context
-        for name, ladder in zip(with_own, own_ladders, strict=True)
-        if isinstance(ladder, Ladder) and ladder.context is not None
-    }
-    found: list[ChosenLadder | str] = []
+    carried = _carried_contexts(texts, references)
+    chosen: list[ChosenLadder | str] = []
     for item, ladder in zip(texts.items, ladders, strict=True):
         if isinstance(ladder, LadderError):
-            found.append(str(ladder))
+            chosen.append(str(ladder))
         elif why := _why_unusable(ladder):
-            found.append(why)
-        elif context := _context_of(item, own.get(item.context_id), texts):
-            found.append(ChosenLadder(ladder, context))
+            chosen.append(why)
+        elif context := _context_of(item, carried.get(item.context_id), texts):
+            chosen.append(ChosenLadder(ladder, context))
         else:
-            found.append(
+            chosen.append(
                 f"the text of its context {item.context_id!r} is not known, and the ladder is another context's. Add "
                 "it to the row, as context"
             )
-    return found
+    return chosen
 
 
-def _context_of(item: Item, own: Context | None, texts: Texts) -> Context | None:
-    """What the text was written for; None where nobody knows. own : as the ladder of that id carries it"""
+def _carried_contexts(texts: Texts, references: References) -> dict[str, Context]:
+    """Id -> the context that the ladder of that id carries, for the items' contexts that have one."""
+    task = texts.task.name
+    attribute = texts.attribute.name
+    names = dict.fromkeys(item.context_id for item in texts.items)
+    with_ladder = [name for name in names if (task, name, attribute) in references]
+    ladders = references.find_all((name, attribute, task) for name in with_ladder)
+    carried = {}
+    for name, ladder in zip(with_ladder, ladders, strict=True):
+        if isinstance(ladder, Ladder) and ladder.context is not None:
+            carried[name] = ladder.context
+    return carried
+
+
+def _context_of(item: Item, carried: Context | None, texts: Texts) -> Context | None:
+    """What the text was written for; None where nobody knows. carried : by the ladder of that id"""
     known = texts.context(item)
-    return own if own and (known is None or same_context(own.text, known.text)) else known
+    if carried and (known is None or same_context(carried.text, known.text)):
+        return carried
+    return known
 
 
 def _why_unusable(ladder: Ladder) -> str:
@@ -439,7 +489,7 @@ def _why_unusable(ladder: Ladder) -> str:
 def evenly_spaced(ladder: Ladder, n_rungs: int) -> Ladder:
     """The ladder of so many rungs that is in this one. raises : MethodError where there is none"""
     step, rest = divmod(ladder.n_rungs - 1, n_rungs - 1)
-    if rest or not step:
+    if rest or not step:  # Steps of whole rungs do not lead from the worst rung to the best.
         raise MethodError(
             f"cannot take {n_rungs} rungs, evenly spaced, out of the {ladder.n_rungs} of ladder "
             f"{ladder.context_id}/{ladder.attribute}. 2, 3, 5, 9, ... are in each other; write ladders of 9"

@@ -85,7 +85,9 @@ class Paper(TextScoring):
         pairs = np.array(text.pairs)
         rungs = np.array(text.levels) - 1
         exact = np.stack([verdicts.better[pairs], verdicts.worse[pairs], verdicts.similar[pairs]], axis=-1)
-        probs = exact if self.n_samples is None else self._sampled(exact, text, verdicts.protocol)
+        probs = exact
+        if self.n_samples is not None:
+            probs = self._sampled(exact, text, verdicts.protocol)
         known = np.zeros(n, dtype=bool)
         known[rungs] = ~np.isnan(probs[:, 0])
         better = np.zeros(n)
@@ -93,7 +95,9 @@ class Paper(TextScoring):
         better[rungs] = np.nan_to_num(probs[:, 0])
         worse[rungs] = np.nan_to_num(probs[:, 1])
         # Drawing labels moves the limits of a margin by as much as the margin; without draws, by 0.
-        moved = np.nan_to_num((probs[:, 0] - probs[:, 1]) - (exact[:, 0] - exact[:, 1]))
+        margin = probs[:, 0] - probs[:, 1]
+        exact_margin = exact[:, 0] - exact[:, 1]
+        moved = np.nan_to_num(margin - exact_margin)
         least = np.full(n, -1.0)
         most = np.ones(n)
         least[rungs] = np.maximum(verdicts.margin_low[pairs] + moved, -1)
@@ -118,7 +122,8 @@ class Paper(TextScoring):
         low = None
         high = None
         if (least < most).any():
-            low, high = rung_equivalent([(least * weights).sum(), (most * weights).sum()], n).tolist()
+            sums = [(least * weights).sum(), (most * weights).sum()]
+            low, high = rung_equivalent(sums, n).tolist()
         stderr = None
         if not missing and low is None:
             stderr, low, high = self._sampling_error(raw, text, verdicts)
@@ -149,7 +154,8 @@ class Paper(TextScoring):
             return None, None, None
         better, worse, _ = np.moveaxis(verdicts.by_order[:, pairs], -1, 0)
         two_sided = verdicts.protocol == "yes_no_two_sided"
-        return error_on_rungs(raw, variance_of_sum(better, worse, n_samples, two_sided=two_sided), len(pairs))
+        variance = variance_of_sum(better, worse, n_samples, two_sided=two_sided)
+        return error_on_rungs(raw, variance, len(pairs))
 
     def _sampled(self, probs: FloatArray, text: OnLadder, protocol: str) -> FloatArray:
         """Labels drawn with the text's own random numbers, so that its score does not depend on other texts."""
@@ -175,9 +181,11 @@ def paper_sum(better: npt.ArrayLike, worse: npt.ArrayLike) -> FloatArray:
     worse = np.asarray(worse, dtype=np.float64)
     if better.ndim != 2 or better.shape != worse.shape:
         raise InputError(f"better has shape {better.shape}, worse {worse.shape}, expected one (n_targets, n_rungs)")
-    if any(((p < 0) | (p > 1 + 1e-9)).any() for p in (better, worse)):
-        raise InputError("a probability is outside [0, 1]")
-    total: FloatArray = ((better - worse) * np.arange(1.0, better.shape[1] + 1)).sum(axis=1)
+    for probs in (better, worse):
+        if ((probs < 0) | (probs > 1 + 1e-9)).any():
+            raise InputError("a probability is outside [0, 1]")
+    weights = np.arange(1.0, better.shape[1] + 1)
+    total: FloatArray = ((better - worse) * weights).sum(axis=1)
     return total
 
 

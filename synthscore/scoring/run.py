@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from ..engine import Engine, Progress
 from ..errors import Reasons
 from ..io.files import ItemBatch
@@ -78,17 +76,17 @@ class Leaning:
 
     def add(self, scores: Iterable[Score]) -> None:
         for score in scores:
-            signs: dict[int, dict[bool, float]] = {}
+            margins: dict[int, dict[bool, float]] = {}  # level of a rung -> swapped -> better - worse
             for verdict in score.verdicts:
-                signs.setdefault(verdict.level, {})[verdict.swapped] = float(np.sign(verdict.better - verdict.worse))
-            for asked in signs.values():
-                if len(asked) == 2:
+                margins.setdefault(verdict.level, {})[verdict.swapped] = verdict.better - verdict.worse
+            for by_order in margins.values():
+                if len(by_order) == 2:
                     self.n_both += 1
-                    self.n_contradicting += asked[False] * asked[True] < 0
-                elif False in asked:
+                    self.n_contradicting += min(by_order.values()) < 0 < max(by_order.values())
+                elif False in by_order:
                     self.n_one += 1
-                    self.n_better += asked[False] > 0
-                    self.n_worse += asked[False] < 0
+                    self.n_better += by_order[False] > 0
+                    self.n_worse += by_order[False] < 0
 
     @property
     def words(self) -> str:
@@ -143,9 +141,10 @@ class Tally:
         for watch in self.watches.values():
             watch.add(scored)
         for score, _ in scored:
-            if score.status != "ok":
-                why = self.why_partial if score.status == "partial" else self.why_unscored
-                why.add(*score.reasons)
+            if score.status == "partial":
+                self.why_partial.add(*score.reasons)
+            elif score.status == "unscored":
+                self.why_unscored.add(*score.reasons)
         self.leaning.add(score for score, _ in scored)
 
     @property

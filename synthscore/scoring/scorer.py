@@ -78,10 +78,13 @@ class Counts:
 
     def __add__(self, other: Counts) -> Counts:
         lengths = {counts.n_rungs for counts in (self, other) if counts.n_targets}
-        summed = {column.name: getattr(self, column.name) + getattr(other, column.name) for column in fields(Counts)}
-        n_attributes = max(self.n_attributes, other.n_attributes)
-        n_rungs = lengths.pop() if len(lengths) == 1 else 0
-        return replace(Counts(**summed), n_attributes=n_attributes, n_rungs=n_rungs)
+        names = [column.name for column in fields(Counts)]
+        summed = {name: getattr(self, name) + getattr(other, name) for name in names}
+        return replace(
+            Counts(**summed),
+            n_attributes=max(self.n_attributes, other.n_attributes),
+            n_rungs=lengths.pop() if len(lengths) == 1 else 0,
+        )
 
 
 LadderKind = tuple[str, str, int]
@@ -166,8 +169,8 @@ class Scorer:
         self.scales: Sequence[Scale] = ()  # that the last call scored on
         self._asked_by: dict[Criterion, tuple[Templates, Attribute]] = {}
         for name, attributes in self.criteria.items():
-            for each in attributes:
-                self._texts((name, each), ())  # or TaskError
+            for attribute_name in attributes:
+                self._texts((name, attribute_name), ())  # or TaskError
         if sum(map(len, self.criteria.values())) == 1:
             _ = self.signature  # or what the method refuses
 
@@ -188,8 +191,11 @@ class Scorer:
         criteria = [(task, name) for task, attributes in self.criteria.items() for name in attributes]
         if len(criteria) == 1:
             return criteria[0]
-        several = "attribute" if len(self.criteria) == 1 else "task"
-        names = list(self.criteria) if several == "task" else [name for _, name in criteria]
+        several = "task"
+        names = list(self.criteria)
+        if len(self.criteria) == 1:
+            several = "attribute"
+            names = [name for _, name in criteria]
         source = self.tools.references.source if self.tools.references else "the scorer"
         raise LadderError(f"{source} holds {len(names)} {several}s ({', '.join(names)}): say which, {several}=...")
 
@@ -294,42 +300,58 @@ class Scorer:
         return Texts(templates=templates, attribute=attribute, items=items)
 
     def _criteria_of(self, item: Item) -> list[tuple[Criterion, str]]:
-        """On what the item is judged; and, where it cannot be asked about, the reason why not."""
-        broken = item.target.of_row if isinstance(item.target, InputError) else ""
+        """On what the item is judged; and, where it cannot be asked about, the reason why not, else "".
+
+        An item that holds no text keeps its own reason, whatever else is wrong with its row.
+        """
+        no_text = ""
+        if isinstance(item.target, InputError):
+            no_text = item.target.of_row
+
+        def refuse(reason: str) -> list[tuple[Criterion, str]]:
+            return [(("", item.attribute), no_text or reason)]
+
         task = "" if self.named_task else item.task
         if task and self.criteria and task not in self.criteria:
             there = ", ".join(self.criteria)
-            reason = f"the row's task is {task!r}, and there are only ladders of {there}. To overrule it: --task NAME"
-            return [(("", item.attribute), broken or reason)]
+            return refuse(
+                f"the row's task is {task!r}, and there are only ladders of {there}. To overrule it: --task NAME"
+            )
         if not task:
             candidates = self._tasks_of(item)
-            if len(candidates) != 1:
-                which = f"ladders of {', '.join(candidates)}: say which with --task" if candidates else "no ladder"
-                return [(("", item.attribute), broken or f"context {item.context_id!r} has {which}")]
+            if not candidates:
+                return refuse(f"context {item.context_id!r} has no ladder")
+            if len(candidates) > 1:
+                names = ", ".join(candidates)
+                return refuse(f"context {item.context_id!r} has ladders of {names}: say which with --task")
             task = candidates[0]
         attributes = self.criteria.get(task, ())
         if not item.attribute or self.named_attributes:
-            if not attributes:
-                broken = broken or "nothing says on which attribute the text is judged. Name it: --attribute NAME"
-            return [((task, name), broken) for name in attributes or ("",)]
-        if item.attribute in attributes or not self.criteria:
-            return [((task, item.attribute), broken)]
-        reason = (
-            f"the row's attribute is {item.attribute!r}, and there are only ladders for {', '.join(attributes)}. "
-            "To overrule it: --attribute NAME"
-        )
-        return [(("", item.attribute), broken or reason)]
+            if attributes:
+                return [((task, name), no_text) for name in attributes]
+            reason = "nothing says on which attribute the text is judged. Name it: --attribute NAME"
+            return [((task, ""), no_text or reason)]
+        if self.criteria and item.attribute not in attributes:
+            return refuse(
+                f"the row's attribute is {item.attribute!r}, and there are only ladders for {', '.join(attributes)}. "
+                "To overrule it: --attribute NAME"
+            )
+        return [((task, item.attribute), no_text)]
 
     def _tasks_of(self, item: Item) -> Sequence[str]:
         """The tasks on which a row that names none can be judged."""
         if len(self.criteria) == 1:
             return tuple(self.criteria)
         ladders = self.tools.references or References()
-        return [
-            task
-            for task, attributes in self.criteria.items()
-            if any(ladders.shares(task, name) or (task, item.context_id, name) in ladders for name in attributes)
-        ]
+
+        def has_ladder(task: str, attribute: str) -> bool:
+            return ladders.shares(task, attribute) or (task, item.context_id, attribute) in ladders
+
+        tasks = []
+        for task, attributes in self.criteria.items():
+            if any(has_ladder(task, attribute) for attribute in attributes):
+                tasks.append(task)
+        return tasks
 
     # ------------------------------------------------------------------------------------------------- single texts
 
@@ -343,7 +365,9 @@ class Scorer:
         waiting = asyncio.wrap_future(self.submit([row]))
         try:
             await asyncio.wait([waiting], timeout=within_s)
-            return waiting.result()[0] if waiting.done() else self.late([row], within_s or 0.0)[0]
+            if waiting.done():
+                return waiting.result()[0]
+            return self.late([row], within_s or 0.0)[0]
         finally:
             waiting.cancel()
 
@@ -419,14 +443,22 @@ class ScorerPlan:
         return Scored(self.rows, self._counts(), Scales(scales))
 
     def _counts(self) -> Counts:
-        texts = [(part.slots[k][0], n_rungs) for part in self.parts for k, n_rungs in part.plan.n_rungs.items()]
-        lengths = {n_rungs for _, n_rungs in texts}
+        targets: set[int] = set()
+        attributes: set[str] = set()
+        lengths: set[int] = set()
+        for part in self.parts:
+            _, attribute = part.criterion
+            for place, n_rungs in part.plan.n_rungs.items():
+                index, _ = part.slots[place]
+                targets.add(index)
+                attributes.add(attribute)
+                lengths.add(n_rungs)
         scores = [score for score, _ in itertools.chain.from_iterable(self.rows)]
         return Counts(
             statuses=Counter(score.status for score in scores),
             n_rows=len(self.rows),
-            n_targets=len({index for index, _ in texts}),
-            n_attributes=len({part.criterion[1] for part in self.parts if part.plan.n_rungs}),
+            n_targets=len(targets),
+            n_attributes=len(attributes),
             n_rungs=lengths.pop() if len(lengths) == 1 else 0,
             n_questions=sum(part.plan.n_asked for part in self.parts),
             n_in_rounds=int(sum(score.details.get("questions", 0) for score in scores)),
@@ -479,18 +511,20 @@ def find_criteria(
                 f"{did_you_mean(name, others)}",
                 attribute=name,
             )
-    chosen = {task: tuple(name for name in attributes or known if name in known) for task, known in there.items()}
-    return {task: names for task, names in chosen.items() if names}
+    chosen = {}
+    for name, known in there.items():
+        names = tuple(attribute for attribute in attributes or known if attribute in known)
+        if names:
+            chosen[name] = names
+    return chosen
 
 
 def ladder_scales(references: References | None, questions: Mapping[str, Sequence[str]]) -> list[int]:
     """The scales 1..N that scores of these tasks and attributes are on: each N once, rising."""
     if references is None:
         return []
-    scales = {
-        scale
-        for task, attributes in questions.items()
-        for attribute in attributes
-        for scale in references.compared(task, attribute).scales
-    }
+    scales: set[int] = set()
+    for task, attributes in questions.items():
+        for attribute in attributes:
+            scales.update(references.compared(task, attribute).scales)
     return sorted(scales)

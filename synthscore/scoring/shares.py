@@ -30,9 +30,17 @@ def share(values: FloatArray, weights: FloatArray, clusters: IntArray) -> Share:
         return Share(np.nan, np.nan, np.nan, 0)
     total = weights.sum()
     mean = float(np.clip(weights @ values / total, 0.0, 1.0))  # rounding only
-    variance = float((np.bincount(clusters, weights * (values - mean)) ** 2).sum()) / total**2
-    most = total**2 / (weights @ weights)  # the number of values, where all weigh the same
-    n = min(most, mean * (1 - mean) / variance) if variance > 1e-18 else most
-    centre = (mean + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
-    half = _Z / (1 + _Z**2 / n) * np.sqrt(mean * (1 - mean) / n + _Z**2 / (4 * n**2))
-    return Share(mean, float(min(centre - half, mean)), float(max(centre + half, mean)), len(values))
+    cluster_sums = np.bincount(clusters, weights * (values - mean))
+    variance = float((cluster_sums**2).sum()) / total**2
+    n = total**2 / (weights @ weights)  # the number of values, where all weigh the same
+    if variance > 1e-18:
+        n = min(n, mean * (1 - mean) / variance)
+    shrink = 1 + _Z**2 / n
+    centre = (mean + _Z**2 / (2 * n)) / shrink
+    half_width = _Z / shrink * np.sqrt(mean * (1 - mean) / n + _Z**2 / (4 * n**2))
+    return Share(
+        value=mean,
+        low=float(min(centre - half_width, mean)),
+        high=float(max(centre + half_width, mean)),
+        n=len(values),
+    )

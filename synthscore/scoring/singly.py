@@ -45,7 +45,9 @@ class MicroBatcher(Generic[T, R]):
         wait_s: float = 0.005,
         most: int = 256,
     ) -> None:
-        self._answer, self._wait_s, self._most = answer, wait_s, most
+        self._answer = answer
+        self._wait_s = wait_s
+        self._most = most
         self.begin_anew()
         renew_after_fork(self)
 

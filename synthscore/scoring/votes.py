@@ -1,7 +1,8 @@
-"""What several judges make of the same texts -> their mean, with equal weights, and an error that is true of it.
+"""Scores of the same texts by several judges -> their mean, and its error.
 
-Nothing is learnt: judges who agree may be right together or wrong together, and without labels nothing says which. What
-can be seen is who says the same: two judges whose answers err alike have one vote.
+Judges whose answers err alike share one vote (`find_alike`, `share_votes`), and votes have equal weights
+(`mean_of_votes`): without labels nothing tells whether judges who agree are right together or wrong together. An error
+that votes seem to share is not divided by their number.
 """
 
 from __future__ import annotations
@@ -50,10 +51,11 @@ def find_alike(answers: Mapping[str, Mapping[TextPair, float]]) -> dict[tuple[st
 
 
 def _residuals(answers: Mapping[TextPair, float]) -> dict[TextPair, float]:
-    """What answers are beyond an order of the texts: log-odds less the difference t_a - t_b that fits all of them best.
+    """Log-odds of answers, less the difference t_a - t_b of scores that fit all of them best: what no order explains.
 
-    Of what judges agree on because it is so, nothing is left. An answer that is certain says that the difference is
-    CERTAIN or more: where it is, by the fit, the answer is not beyond it. By least squares and these answers in turn.
+    So what judges agree on because it is so is gone. An answer that is certain only says that the difference is CERTAIN
+    or more: where the fitted difference is, the answer has no residual. Which answers these are depends on the fit, and
+    the fit on them, so that both are found in turn.
     """
     if not answers:
         return {}
@@ -65,17 +67,19 @@ def _residuals(answers: Mapping[TextPair, float]) -> dict[TextPair, float]:
     signs = np.tile([1.0, -1.0], len(answers))
     rows = np.repeat(np.arange(len(answers)), 2)
     design = sparse.csr_array((signs, (rows, columns)), shape=(len(answers), len(numbers)))
-    said = np.clip(np.array(list(answers.values())), -CERTAIN, CERTAIN)
-    certain = np.abs(said) == CERTAIN
-    log_odds, scores = said, np.zeros(len(numbers))
+    answered = np.clip(np.array(list(answers.values())), -CERTAIN, CERTAIN)
+    certain = np.abs(answered) == CERTAIN
+    log_odds = answered
+    scores = np.zeros(len(numbers))
     for _ in range(_ROUNDS):
         scores = lsqr(design, log_odds, x0=scores, atol=1e-9, btol=1e-9)[0]
         explained = design @ scores
-        beyond = certain & (np.sign(said) * explained > CERTAIN)
-        if not (np.abs(np.where(beyond, explained, said) - log_odds) > 1e-3).any():
+        beyond = certain & (np.sign(answered) * explained > CERTAIN)
+        new_log_odds = np.where(beyond, explained, answered)
+        if not (np.abs(new_log_odds - log_odds) > 1e-3).any():
             break
-        log_odds = np.where(beyond, explained, said)
-    left = np.where(beyond, 0.0, said - explained)  # of what the fit explains exactly nothing is left, not rounding
+        log_odds = new_log_odds
+    left = np.where(beyond, 0.0, answered - explained)
     return dict(zip(answers, left.tolist(), strict=True))
 
 
@@ -83,11 +87,14 @@ def _correlation(one: Mapping[TextPair, float], other: Mapping[TextPair, float])
     from scipy.stats import spearmanr
 
     common = [pair for pair in one if pair in other]
-    x, y = (np.array([values[pair] for pair in common]) for values in (one, other))
+    x = np.array([one[pair] for pair in common])
+    y = np.array([other[pair] for pair in common])
     if common and np.array_equal(x, y):
         return 1.0
     n_texts = len(set(chain.from_iterable(common)))
-    if len(common) - n_texts < ENOUGH or min(np.ptp(x), np.ptp(y)) < 1e-6:  # rounding of answers that fit an order
+    if len(common) - n_texts < ENOUGH:
+        return float("nan")
+    if min(np.ptp(x), np.ptp(y)) < 1e-6:  # An order explains all answers, and what is left is rounding.
         return float("nan")
     return float(spearmanr(x, y).statistic)
 
@@ -118,22 +125,28 @@ def mean_of_votes(values: FloatArray, variance: FloatArray) -> tuple[FloatArray,
 
         stderr^2 = (v + extra) (1 + (m - 1) rho) / m
 
-    v is the mean of the votes' variances. What votes make of the texts besides, `extra`, and how far errors are shared,
-    rho, follow from how far votes are apart, if all err as much, and those that are furthest apart share nothing:
+    v is the mean of the votes' variances. `extra` is the variance of errors that these do not show, and rho the
+    correlation of the errors of two votes. Both follow from how far votes a and b are apart, if all err as much, and
+    those that are furthest apart share no error:
 
         D_ab = mean of (x_a - x_b)^2;   v + extra = max(D / 2, v);   rho = 1 - mean(D / 2) / (v + extra)
 
-    So an error that two votes share is not divided by two. What all votes share is no more than v can show.
+    So an error that two votes share is not divided by two. An error that all votes share does not show in D.
     """
     known = ~np.isnan(values)
     n_votes = known.sum(axis=0)
     mean = mean_of_members(values)
-    own = mean_of_members(np.where(known, variance, np.nan))
-    differences = [one - other for one, other in combinations(values, 2)]
-    apart = [np.nanmean(d**2) / 2 for d in differences if not np.isnan(d).all()]
-    typical = float(np.nanmean(own))
-    extra = max(max(apart, default=0.0) - typical, 0.0)
-    rho = 1 - np.mean(apart) / (typical + extra) if apart and typical + extra else 1.0
+    mean_variance = mean_of_members(np.where(known, variance, np.nan))
+    half_squares = []  # D / 2 of every two votes
+    for one, other in combinations(values, 2):
+        difference = one - other
+        if not np.isnan(difference).all():
+            half_squares.append(np.nanmean(difference**2) / 2)
+    typical = float(np.nanmean(mean_variance))
+    extra = max(max(half_squares, default=0.0) - typical, 0.0)
+    rho = 1.0
+    if half_squares and typical + extra:
+        rho = 1 - np.mean(half_squares) / (typical + extra)
     with np.errstate(divide="ignore", invalid="ignore"):
-        stderr = np.sqrt((own + extra) * (1 + (n_votes - 1) * rho) / n_votes)
+        stderr = np.sqrt((mean_variance + extra) * (1 + (n_votes - 1) * rho) / n_votes)
     return mean, stderr

@@ -12,7 +12,8 @@ import numpy as np
 
 from ..engine import Engine, capabilities_of
 from ..io.fields import Item
-from ..judging.asking import Asking, both_in_one, mean_of_orders
+from ..judging.asking import Asking, mean_of_orders
+from ..judging.labels import both_in_one
 from ..signature import Signature
 from ..store.engine import StoredVerdicts
 from ..store.file import Store
@@ -51,7 +52,9 @@ class WholeTexts:
     def __init__(self, store: Store, judge: Engine, asked: Signature, values: WholeValues, asking: Asking) -> None:
         parts = {name: value for name, value in asked.parts if name not in _OF_LADDERS}
         how = Signature.of(**parts, min_mass=asking.min_mass, max_unreported=asking.max_unreported)
-        self.values, self.asking, self.read_only = values, asking, store.read_only
+        self.values = values
+        self.asking = asking
+        self.read_only = store.read_only
         self._mean = mean_of_orders(judge)
         self._stored = StoredVerdicts(store, judge.signature, str(how))
         self._begun: dict[tuple[str, str, str], Any] = {}  # a ladder and a context -> what a key begins with
@@ -63,23 +66,32 @@ class WholeTexts:
 
         attribute : as it is scored
         """
-        found = {}
-        for n_rungs, keys in self._keys(texts).items() if self._usable else ():
+        scores: dict[int, Score] = {}
+        if not self._usable:
+            return scores
+        for n_rungs, keys in self._keys(texts).items():
             verdicts = self._stored.get_many(list(keys.values()), n_rungs, self.asking.n_orders)
             hits = [index for index, key in keys.items() if key in verdicts]
             if not hits:
                 continue
-            said = np.stack([verdicts[keys[index]] for index in hits])
-            by_order = np.ascontiguousarray(np.moveaxis(said, 2, 0))
+            stored = np.stack([verdicts[keys[index]] for index in hits])
+            by_order = np.ascontiguousarray(np.moveaxis(stored, 2, 0))
             values = self.values(both_in_one(by_order, self.asking.protocol, self._mean))
             assert values is not None
             details = {"n_rungs": float(n_rungs)}
             for index, value in zip(hits, values.tolist(), strict=True):
                 if np.isnan(value):  # orders that exclude each other, which an earlier version averaged: asked anew
                     continue
-                item = texts[index][0]
-                found[index] = Score(item.id, item.context_id, attribute, value, n_comparisons=n_rungs, details=details)
-        return found
+                item, _ = texts[index]
+                scores[index] = Score(
+                    id=item.id,
+                    context_id=item.context_id,
+                    attribute=attribute,
+                    value=value,
+                    n_comparisons=n_rungs,
+                    details=details,
+                )
+        return scores
 
     def keep(self, texts: Texts, scores: Mapping[int, Score]) -> None:
         """Store the verdicts that the scores were computed from, where anything can be stored."""
@@ -90,11 +102,12 @@ class WholeTexts:
             self._stored.put_many(by_key, n_rungs, self.asking.n_orders)
 
     def _keys(self, texts: Texts) -> dict[int, dict[int, bytes]]:
-        """By the length of the ladder."""
+        """Number of rungs -> index of a text -> its key."""
         keys: dict[int, dict[int, bytes]] = {}
         for index, (item, chosen) in texts.items():
-            ladder, context = chosen.ladder, chosen.context
-            names = ladder.context_id, context.text, context.facts
+            ladder = chosen.ladder
+            context = chosen.context
+            names = (ladder.context_id, context.text, context.facts)
             if names not in self._begun:
                 if len(self._begun) == N_BEGUN:  # as many contexts as there are texts, on a shared ladder
                     self._begun.clear()

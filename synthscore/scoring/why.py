@@ -5,7 +5,6 @@ It is asked after the score, of a judge that also writes, and is no part of the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -76,9 +75,10 @@ class Explainer:
 
 def rungs_around(ladder: Ladder, value: float) -> tuple[str, str]:
     """The texts of the best rung that is no better than a score, and of the worst that is better; "" where none is."""
-    places: Sequence[tuple[float, str]] = [
-        (1 + rung.fraction * (ladder.scale - 1), rung.text) for rung in ladder.usable
-    ]
-    worse = [text for place, text in places if place <= value]
-    better = [text for place, text in places if place > value]
-    return (worse[-1] if worse else ""), (better[0] if better else "")
+    worse = ""
+    for rung in ladder.usable:
+        position = 1 + rung.fraction * (ladder.scale - 1)
+        if position > value:
+            return worse, rung.text
+        worse = rung.text
+    return worse, ""

@@ -11,7 +11,8 @@ from hypothesis.extra import numpy as hnp
 
 from synthscore.engine import Capabilities, LabelLogProbs
 from synthscore.errors import InputError
-from synthscore.judging.asking import PROTOCOLS, TURNED, Asking, OrdersMean, Pair, ask, both_in_one, margin_limits
+from synthscore.judging.asking import PROTOCOLS, Asking, Pair, ask
+from synthscore.judging.labels import TURNED, OrdersMean, both_in_one, margin_limits
 from synthscore.judging.templates import Templates, load_task
 from synthscore.types import Context
 from tests.fakes import CensoringEngine, FakeEngine

@@ -299,17 +299,17 @@ def test_not_converging_is_part_of_the_result(monkeypatch):
 def test_positions_that_do_not_come_to_rest_are_named_and_make_no_fit_converge(monkeypatch):
     assert positions(SMALL, judge_of(3)).settled.tolist() == [True] * 3
     assert fit(SMALL)[0].converged
-    monkeypatch.setattr(steps, "_REWEIGHTED", 1)
+    monkeypatch.setattr(steps, "_STEPS_REWEIGHTED", 1)
     judge, posterior = fit(SMALL)
     assert not judge.converged
     assert np.isfinite(posterior.mean).all()
     assert not posterior.settled.any()
-    monkeypatch.setattr(steps, "_STEPS", 0)
+    monkeypatch.setattr(steps, "_STEPS_FIXED", 0)
     assert not solve(SMALL, judge_of(3))[0].settled.any()
 
 
 def test_one_ladder_that_does_not_come_to_rest_leaves_the_others_settled(monkeypatch):
-    monkeypatch.setattr(steps, "_REWEIGHTED", 1)
+    monkeypatch.setattr(steps, "_STEPS_REWEIGHTED", 1)
     empty = SMALL.take(SMALL.ladder == 1)
     assert positions(empty, judge_of(3)).settled.tolist() == [True, False, True]
 

@@ -276,7 +276,7 @@ def test_a_ladder_that_the_scale_lacks_is_placed_by_its_rungs_alone(fitted):
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_score_says_that_its_position_did_not_come_to_rest(fitted, monkeypatch, kept):
-    monkeypatch.setattr(steps, "_REWEIGHTED", 1)
+    monkeypatch.setattr(steps, "_STEPS_REWEIGHTED", 1)
     made = scorer(both_orders=True, scale=fitted[1] if kept else None)
     scores = made.score(targets())
     assert all(score.reason == UNSETTLED and score.status == "ok" for score in scores)
@@ -284,7 +284,7 @@ def test_a_score_says_that_its_position_did_not_come_to_rest(fitted, monkeypatch
 
 
 def test_a_new_ladder_that_does_not_come_to_rest_is_warned_of(fitted, monkeypatch):
-    monkeypatch.setattr(steps, "_REWEIGHTED", 1)
+    monkeypatch.setattr(steps, "_STEPS_REWEIGHTED", 1)
     without = replace(fitted[1], ladders={k: v for k, v in fitted[1].ladders.items() if k != "c0"})
     with pytest.warns(SynthscoreWarning, match="of 1 ladders that it lacked, 1 .the first: context 'c0'"):
         scorer(both_orders=True, scale=without).score(targets(contexts=1))

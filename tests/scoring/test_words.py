@@ -11,7 +11,8 @@ from synthscore.engine import Generation
 from synthscore.engines.words import InWords
 from synthscore.errors import InputError
 from synthscore.io.scores import Scores
-from synthscore.judging.asking import Asking, Inquiry, Pair, both_in_one
+from synthscore.judging.asking import Asking, Inquiry, Pair
+from synthscore.judging.labels import both_in_one
 from synthscore.judging.templates import Templates, load_task
 from synthscore.ladders.references import References
 from synthscore.scoring.anchored import JudgeModel, fit, positions

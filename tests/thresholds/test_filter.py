@@ -26,7 +26,8 @@ from synthscore.io import files
 from synthscore.io.files import read_batches, read_rows
 from synthscore.io.write import sorted_into
 from synthscore.judging import asking as asking_module
-from synthscore.judging.asking import PROTOCOLS, Asking, both_in_one
+from synthscore.judging.asking import PROTOCOLS, Asking
+from synthscore.judging.labels import both_in_one
 from synthscore.judging.templates import load_task
 from synthscore.ladders.references import References
 from synthscore.scoring.scorer import Scorer

@@ -16,7 +16,7 @@ from synthscore.degrade.damage import attributes, damages, damages_for
 from synthscore.degrade.edits import Material
 from synthscore.degrade.reading import sentences
 from training.good_texts import LIMITS
-from training.groups import LONGER_WINS, TURNED, WEIGHTS, Group, groups, neutral_for
+from training.groups import LONGER_WINS, WEIGHTS, Group, groups
 from training.machine_text import (
     MACHINES,
     Source,
@@ -32,6 +32,7 @@ from training.machine_text import (
 )
 from training.phrases import damaged_words, exchanged, replaced_phrase
 from training.rewording import EDITS
+from training.sides import TURNED, neutral_for
 
 CORPORA = Path(__file__).resolve().parents[3] / "shared" / "corpora"
 

@@ -54,10 +54,10 @@ class OnRatings:
         )
         plan = self.method.plan(texts, tools)
         scores = dict(zip(good, plan.score(), strict=True))
-        rows = [
-            scores[index] if index in scores else unscored(item, attribute, str(item.target))
-            for index, item in enumerate(items)
-        ]
+        rows = []
+        for index, item in enumerate(items):
+            score = scores.get(index)
+            rows.append(score or unscored(item, attribute, str(item.target)))
         return scored(ratings, attribute, rows, plan.signature)
 
 

@@ -1,7 +1,8 @@
 """Texts compared with each other -> scores: comparative assessment, products of experts.
 
-Each context is a problem of its own: between contexts, only the ranks of what comes out can be compared. What can be
-asked at the same time is one call to the judge, about all contexts.
+The texts of a context are compared in pairs, and the comparisons ranked (synthscore.ranking); the scores of a ranking
+are the texts' scores. Scores of two contexts have no common scale: only ranks can be compared between them. All
+contexts are asked about in one call of the judge.
 """
 
 from __future__ import annotations
@@ -149,8 +150,10 @@ def _score(
         return ranking
     value = float(ranking.scores[index])
     stderr = float(ranking.stderr[index])
+    if math.isnan(value) and lost:
+        return lost[0]
     if math.isnan(value):
-        return lost[0] if lost else "it was not compared with any other text"
+        return "it was not compared with any other text"
     why = []
     if lost:
         why.append(f"no answer to {len(lost)} of the calls about it: {lost[0]}")
@@ -187,10 +190,16 @@ def pairwise(
     max_unreported: float = 0.02,
 ) -> SetMethod:
     """Any method of ranking, over all calls or a number of them."""
-    given = {name: value for name, value in {"decisions": decisions, "prior": prior}.items() if value is not None}
+    given = {}
+    if decisions is not None:
+        given["decisions"] = decisions
+    if prior is not None:
+        given["prior"] = prior
     options = {name: None if value == "none" else value for name, value in given.items()}
     if protocol is None:
-        protocol = "compare" if method == "bt-ties" else "choose"
+        protocol = "choose"
+        if method == "bt-ties":  # the one that uses the answer Similar
+            protocol = "compare"
     try:
         asking = Asking(protocol, min_mass=min_mass, max_unreported=max_unreported)
         method_of(method).check(options, debias=debias)

@@ -1,6 +1,7 @@
-"""Methods that cost nothing: counts of words, and two rows that show what a table's figures are worth.
+"""Texts -> scores by methods that cost nothing: counts of words, a constant, and random numbers.
 
-What any other method adds is how much better than the best of these it agrees with people.
+They are the floor that any other method stands on: a judge is worth what it agrees with people better than the best of
+these. The constant and the random numbers show what figures in a table mean nothing.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ def type_token_ratio(words: Words = "letters") -> SetMethod:
 
     def ratio(text: str) -> float | str:
         tokens = _split(text, words)
-        return len(set(tokens)) / len(tokens) if tokens else "the text has no words"
+        if not tokens:
+            return "the text has no words"
+        return len(set(tokens)) / len(tokens)
 
     return _score_words("type-token-ratio", words, ratio)
 

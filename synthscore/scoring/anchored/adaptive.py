@@ -1,7 +1,8 @@
 """A scale and a function that asks -> where targets stand, by as few questions as a stop rule needs. docs/adaptive.md.
 
-In each round, every target that is still open is compared with the rung that would tell most about it. Each target's
-questions follow from its own answers alone, not from those about other targets. Knows no prompts and no engine.
+`ask_in_rounds` places all targets by the answers so far, asks about each that does not meet the rule (`Sure`,
+`SameDecision`) the one question that would tell most about it (`_Known.best`), and begins again. A target's questions
+follow from its own answers alone, not from those about other targets. Knows no prompts and no engine.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
 @dataclass(frozen=True, slots=True)
 class Sure:
-    """Stops where P(position >= threshold) is at most alpha, or at least 1 - alpha."""
+    """Stops where it is known on which side of the threshold a text is: where P(position >= threshold) is at most
+    alpha, or at least 1 - alpha."""
 
     threshold: float
     alpha: float = 0.05
@@ -131,7 +133,7 @@ def ask_in_rounds(
             break
         target, rung, order = known.best(left[open_], going).T
         target = open_[target]
-        sort = np.lexsort((target, order, rung, context[target]))
+        sort = np.lexsort((target, order, rung, context[target]))  # as `Ask` takes them
         target = target[sort]
         rung = rung[sort]
         order = order[sort]
@@ -203,8 +205,10 @@ class _Known:
         return _add_information(self.prior, by_rung / effect_of_neighbours(self.judge, by_rung)[:, None])
 
     def to_come(self, left: BoolArray) -> FloatArray:
-        """As Stop.met takes it: the mean's variance grows by as much as the posterior variance falls (law of total
-        variance)."""
+        """How far the mean would still move, as Stop.met takes it.
+
+        By the law of total variance, that has the variance by which the posterior variance would fall.
+        """
         info = np.where(self.answered, self.certain, self.info)
         final = _inverse(self.precision_by(info, self.answered | left))[:, 0, 0]
         to_come: FloatArray = np.sqrt(np.maximum(self.cov[:, 0, 0] - final, 0.0))
@@ -226,11 +230,14 @@ class _Known:
         """The question of each target that goes on, shape (n_questions, 3): target, level - 1, order."""
         with np.errstate(divide="ignore"):  # An answer that tells nothing has a gain of 0.
             off = 1 / self.gain() + _difference_variances(self.cov)[:, None]
-        fall = ((self.cov[:, 0, 0, None] - self.cov[:, 0, 1:]) ** 2)[:, None] / off
+        cov_with_difference = self.cov[:, 0, 0, None] - self.cov[:, 0, 1:]  # of x with x - r
+        fall = (cov_with_difference**2)[:, None] / off  # of the variance of x, by each question
         target = np.flatnonzero(going)
         n_left = left.sum(axis=2)
-        in_turn = left & (n_left == n_left.max(axis=1, keepdims=True))[:, :, None]
-        question = np.where(in_turn, fall, -1.0).reshape(len(left), -1)[target].argmax(axis=1)
+        less_asked_order = n_left == n_left.max(axis=1, keepdims=True)
+        in_turn = left & less_asked_order[:, :, None]
+        fall_by_question = np.where(in_turn, fall, -1.0).reshape(len(left), -1)
+        question = fall_by_question[target].argmax(axis=1)
         order, rung = np.divmod(question, left.shape[2])
         return np.stack([target, rung, order], axis=1)
 
@@ -244,13 +251,13 @@ def information(
     is known
     """
     d = judge.discrimination * difference + judge.position_bias * sign
-    if difference_var is None:
-        var = variance(judge.probs(d))
-    else:
-        nodes = d[..., None] + judge.discrimination * np.sqrt(difference_var)[..., None] * NODES
-        var = variance(judge.probs(nodes))
+    if difference_var is not None:
+        d = d[..., None] + judge.discrimination * np.sqrt(difference_var)[..., None] * NODES
+    var = variance(judge.probs(d))
     info: FloatArray = judge.discrimination**2 * var / (judge.noise + judge.spread * var)
-    return info if difference_var is None else info @ WEIGHTS
+    if difference_var is not None:
+        return info @ WEIGHTS
+    return info
 
 
 def _add_information(precision: FloatArray, info: FloatArray) -> FloatArray:
@@ -275,7 +282,10 @@ def _difference_variances(cov: FloatArray) -> FloatArray:
 
 
 def _side(difference: FloatArray, sd: FloatArray) -> FloatArray:
-    """Probability that a position lies on the other side of the threshold than its mean. difference : of the mean"""
+    """Probability that a position lies on the other side of the threshold than its mean.
+
+    difference : of the mean from the threshold
+    """
     from scipy.special import ndtr
 
     return ndtr(-np.abs(difference) / np.maximum(sd, 1e-12))

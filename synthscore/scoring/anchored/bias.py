@@ -20,29 +20,47 @@ def find_bias_sd(answers: SoftAnswers, judge: JudgeModel, posterior: Posterior) 
 
     so that the variance of b is C + T = (4 C + T) - 3/4 (4 C).
     """
-    n = answers.n_rungs
-    among_rungs = answers.take(answers.first < n)
+    bias_sums, weight = _sum_over_orders(answers.take(answers.first < answers.n_rungs), judge, posterior)
+    shared, apart = _sum_products(weight * bias_sums)
+    shared_weight, apart_weight = _sum_products(weight)
+    rounding = 1e-9 * (weight**2).sum()  # A sum of weights below this is 0 but for rounding.
+    cov_shared = 0.0
+    if shared_weight > rounding:
+        cov_shared = shared / shared_weight
+    cov_apart = 0.0
+    if apart_weight > rounding:
+        cov_apart = max(apart / apart_weight, 0.0)
+    return float(np.sqrt(max(cov_shared - 0.75 * cov_apart, 0.0)))
+
+
+def _sum_over_orders(
+    among_rungs: SoftAnswers, judge: JudgeModel, posterior: Posterior
+) -> tuple[FloatArray, FloatArray]:
+    """b_a + b_b of each pair of rungs, and its weight (the inverse of its error's variance), shape (n_ladders, N, N).
+
+    The weight is 0 where a pair was not asked about in both orders.
+    """
+    n = among_rungs.n_rungs
     probs = judge.probs(log_odds_at(among_rungs, judge, posterior))
     var = np.maximum(variance(probs), 1e-12)
     off = among_rungs.sign * (among_rungs.margin - margin(probs)) / var
     precision = var / judge.dispersion(var, among_rungs.sampling)
+
+    # The answers about rung a against b, as they were shown, are averaged in cell (a, b) of their ladder.
     usual = among_rungs.sign > 0
-    about = np.where(usual, among_rungs.first, among_rungs.second)
-    other = np.where(usual, among_rungs.second, among_rungs.first)
-    shape = (answers.n_ladders, n, n)
-    index = (among_rungs.ladder * n + about) * n + other
-    weight = np.bincount(index, precision, np.prod(shape)).reshape(shape)
-    sums = np.bincount(index, precision * off, np.prod(shape)).reshape(shape)
-    error_var = 1 / np.maximum(weight, 1e-300)
+    shown_about = np.where(usual, among_rungs.first, among_rungs.second)
+    shown_other = np.where(usual, among_rungs.second, among_rungs.first)
+    cell = (among_rungs.ladder * n + shown_about) * n + shown_other
+    shape = (among_rungs.n_ladders, n, n)
+    total_precision = np.bincount(cell, precision, np.prod(shape)).reshape(shape)
+    sums = np.bincount(cell, precision * off, np.prod(shape)).reshape(shape)
+    error_var = 1 / np.maximum(total_precision, 1e-300)
     mean = sums * error_var
-    in_both_orders = (weight > 0) & (weight.swapaxes(1, 2) > 0)
-    pair_weight = np.where(in_both_orders, 1 / (error_var + error_var.swapaxes(1, 2)), 0.0)
-    shared, apart = _sum_products(pair_weight * (mean + mean.swapaxes(1, 2)))
-    shared_weight, apart_weight = _sum_products(pair_weight)
-    rounding = 1e-9 * (pair_weight**2).sum()  # A weight below this is 0 but for rounding.
-    cov_shared = shared / shared_weight if shared_weight > rounding else 0.0
-    cov_apart = max(apart / apart_weight, 0.0) if apart_weight > rounding else 0.0
-    return float(np.sqrt(max(cov_shared - 0.75 * cov_apart, 0.0)))
+
+    # The other order of a pair is in the transposed cell.
+    in_both_orders = (total_precision > 0) & (total_precision.swapaxes(1, 2) > 0)
+    weight = np.where(in_both_orders, 1 / (error_var + error_var.swapaxes(1, 2)), 0.0)
+    return mean + mean.swapaxes(1, 2), weight
 
 
 def _sum_products(values: FloatArray) -> tuple[float, float]:
@@ -52,5 +70,5 @@ def _sum_products(values: FloatArray) -> tuple[float, float]:
     """
     squares = (values**2).sum()
     shared = (values.sum(axis=2) ** 2).sum() - squares
-    of_all = ((values.sum(axis=(1, 2)) / 2) ** 2).sum()
-    return float(shared), float(of_all - squares / 2 - shared)
+    all_products = ((values.sum(axis=(1, 2)) / 2) ** 2).sum()
+    return float(shared), float(all_products - squares / 2 - shared)

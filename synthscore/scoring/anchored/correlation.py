@@ -1,19 +1,22 @@
-"""What answers have in common -> how much they are worth together. Pure NumPy.
+"""Answers -> how much of their noise they share, and what each is worth when others say the same. Pure NumPy.
 
-The noise of an answer is partly of the pair of texts: the judge says the same in the other order, and when it is asked
-again. And it is partly of the text and this end of the ladder: the judge errs alike on neighbouring rungs. With z the
-residual of an answer over its standard deviation,
+The noise of an answer belongs partly to the pair of texts: the judge errs alike in the other order, and when it is
+asked again. And partly to the text and one end of its ladder: the judge errs alike on neighbouring rungs. With z the
+residual of an answer, divided by its standard deviation,
 
     cor(z, z') = pair              of two answers about the same two texts
-    cor(z, z') = rung^|j - k|      of the answers about a text and rungs j and k, those about a rung taken together
+    cor(z, z') = rung^|j - k|      of a text's answers about rungs j and k (those about one rung taken together)
 
-What all answers about a text have in common looks like its quality: no residual shows it.
+`find_pair_correlation` and `find_rung_correlation` estimate the two. `Evidence` weighs answers by them, so that ten
+answers that repeat each other do not count as ten. An error that all answers about a text share looks like its quality,
+and no residual shows it.
 
-Of answers that are n samples, it is the settled opinions that correlate so. The share of z^2 that is theirs is
+Where each answer is the mean of n samples, only the judge's settled opinions correlate, and sampling adds noise to each
+answer alone. The opinion's share of the variance of z is
 
-    f^2 = m / (1/n + (1 - 1/n) m)        m = noise + spread V;   1 for exact probabilities
+    f^2 = m / (1/n + (1 - 1/n) m)        m = noise + spread V;   f^2 = 1 for exact probabilities
 
-so that cor(z, z') = pair f f', and the same with rung. What sampling adds is of each answer alone.
+so that cor(z, z') = pair f f', and likewise with rung.
 """
 
 from __future__ import annotations
@@ -27,19 +30,20 @@ _PAIR = 0.5  # prior of the correlation of two answers about the same texts
 _FEW_PAIRS = 20.0  # the prior counts as this many pairs
 _LEAST = -0.5  # It is below 0 where the bias differs between texts, since a bias has opposite signs in the two orders.
 _MOST = 1.0
-_GRID = np.linspace(
-    0.0, 0.95, 20
-)  # A higher correlation of neighbours is nearly common to all rungs, and would look like the text's quality.
+# The correlations of neighbours that are tried. A higher one is nearly common to all rungs, and would look like the
+# text's quality.
+_GRID = np.linspace(0.0, 0.95, 20)
 
 
 def pairs_of(answers: SoftAnswers) -> IntArray:
-    """The number of the pair of texts that each answer is about, shape (n_answers,)."""
+    """A number for the two texts that each answer is about, whichever comes first, shape (n_answers,)."""
     n = answers.n_rungs
+    target_and_rung = (answers.first - n) * n + answers.second
     low = np.minimum(answers.first, answers.second)
     high = np.maximum(answers.first, answers.second)
-    two_rungs = answers.n_targets * n + (answers.ladder * n + low) * n + high
-    with_target = (answers.first - n) * n + answers.second
-    pairs: IntArray = np.where(answers.first < n, two_rungs, with_target)
+    n_of_targets = answers.n_targets * n  # The numbers of pairs of rungs follow on those with a target.
+    two_rungs = n_of_targets + (answers.ladder * n + low) * n + high
+    pairs: IntArray = np.where(answers.first < n, two_rungs, target_and_rung)
     return pairs
 
 
@@ -51,7 +55,8 @@ class Evidence:
         self.shape = answers.n_targets, answers.n_rungs
         self.sampling = answers.sampling
         self.pairs = pairs_of(answers)
-        self.repeat_factor = 1 + (np.bincount(self.pairs)[self.pairs] - 1) * judge.pair_correlation
+        n_others = np.bincount(self.pairs)[self.pairs] - 1  # about the same two texts
+        self.repeat_factor = 1 + n_others * judge.pair_correlation
         self.about = answers.first >= answers.n_rungs
         self.target = answers.first[self.about] - answers.n_rungs
         self.rung = self.target * answers.n_rungs + answers.second[self.about]  # a number for each target and rung
@@ -61,7 +66,8 @@ class Evidence:
 
             w / (1 + (k - 1) pair) / effect        w = JudgeModel.weight, k answers about the same two texts
 
-        and of sampled answers w / (1 + pair f (sum of f over the others)). effect : `effect_of_neighbours` of the text.
+        and of sampled answers w / (1 + pair f (sum of f over the others)) / effect. The effect is that of the text's
+        neighbouring rungs (`effect_of_neighbours`); answers about two rungs have none.
         """
         weight = self.weight_of_pairs(probs)
         if self.judge.rung_correlation:
@@ -75,13 +81,14 @@ class Evidence:
         if self.sampling is None:
             return self.judge.weight(probs) / self.repeat_factor
         share = share_of_opinion(self.judge, variance(probs), self.sampling)
-        return self.judge.weight(probs, self.sampling) / self._sampled_repeat_factor(np.sqrt(share))
+        return self.judge.weight(probs, self.sampling) / self._sampled_repeat_factor(share)
 
-    def _sampled_repeat_factor(self, root: FloatArray) -> FloatArray:
-        """1 + pair f (sum of f over the other answers about the pair); `repeated` where all f are 1. root : f"""
-        others = np.bincount(self.pairs, root)[self.pairs] - root
-        repeated: FloatArray = 1 + root * others * self.judge.pair_correlation
-        return repeated
+    def _sampled_repeat_factor(self, share: FloatArray) -> FloatArray:
+        """1 + pair f (sum of f over the other answers about the pair); repeat_factor where all f are 1. share : f^2"""
+        f: FloatArray = np.sqrt(share)
+        others = np.bincount(self.pairs, f)[self.pairs] - f
+        factor: FloatArray = 1 + f * others * self.judge.pair_correlation
+        return factor
 
     def share_by_rung(self, probs: FloatArray, weight: FloatArray) -> FloatArray | None:
         """The share f^2 of the answers about each target and rung taken together, shape (n_targets, N); None: 1.
@@ -94,15 +101,16 @@ class Evidence:
         if self.sampling is None:
             return None
         share = share_of_opinion(self.judge, variance(probs), self.sampling)
-        share = share * self.repeat_factor / self._sampled_repeat_factor(np.sqrt(share))
+        share = share * self.repeat_factor / self._sampled_repeat_factor(share)
         info = weight * variance(probs)
         total = self.by_rung(info)
         return np.divide(self.by_rung(info * share), total, out=np.zeros_like(total), where=total > 0)
 
     def by_rung(self, values: FloatArray) -> FloatArray:
         """Sums over the answers about each target and rung, shape (n_targets, N)."""
-        sums = np.bincount(self.rung, values[self.about], self.shape[0] * self.shape[1]).astype(np.float64)
-        return sums.reshape(self.shape)
+        n_targets, n = self.shape
+        sums = np.bincount(self.rung, values[self.about], n_targets * n).astype(np.float64)
+        return sums.reshape(n_targets, n)
 
 
 def share_of_opinion(judge: JudgeModel, var: FloatArray, sampling: FloatArray) -> FloatArray:
@@ -112,7 +120,7 @@ def share_of_opinion(judge: JudgeModel, var: FloatArray, sampling: FloatArray) -
 
 
 def effect_of_neighbours(judge: JudgeModel, info: FloatArray, share: FloatArray | None = None) -> FloatArray:
-    """The variance of a text's position over the variance that independent answers with this information would leave.
+    """How many times as large a text's variance is as independent answers with this information would leave it.
 
         g' C g / g' g        g = sqrt(info), C_jk = rung_correlation^|j - k| f_j f_k, C_jj = 1
 
@@ -131,13 +139,14 @@ def effect_of_neighbours(judge: JudgeModel, info: FloatArray, share: FloatArray 
 
 
 def information_of_rungs(judge: JudgeModel, info: FloatArray, asked: BoolArray) -> FloatArray:
-    """On x - r of each rung, of the questions that were asked, shape (n_targets, N), without the effect of neighbours.
+    """What the questions that were asked tell together about each rung's distance x - r, shape (n_targets, N).
 
-    info, asked : shape (n_targets, n_orders, N); of each question by itself
+    Without the effect of neighbours.
+    info : of each question by itself, shape (n_targets, n_orders, N). asked : which were, the same shape
     """
-    count = np.maximum(asked.sum(axis=1), 1)
-    repeated = 1 + (count - 1) * judge.pair_correlation
-    info_of_rungs: FloatArray = np.where(asked, info, 0.0).sum(axis=1) / repeated
+    n_asked = np.maximum(asked.sum(axis=1), 1)
+    repeat_factor = 1 + (n_asked - 1) * judge.pair_correlation
+    info_of_rungs: FloatArray = np.where(asked, info, 0.0).sum(axis=1) / repeat_factor
     return info_of_rungs
 
 
@@ -154,38 +163,43 @@ def find_pair_correlation(answers: SoftAnswers, judge: JudgeModel, off: Residual
         sum of z z'  /  sum of (z^2 + z'^2) / 2        over any two answers about the same texts
 
     Positions are fitted to the residuals and hide their own variance in them. Such answers share it, so that it is
-    added to both sums.
+    added to both sums. The prior is added as so many pairs.
     """
-    towards = np.where((answers.first < answers.n_rungs) & (answers.first > answers.second), -1.0, 1.0)
+    # Residuals of two rungs are turned to the same one of the two, and those of samples to the share of the opinion.
+    turned_round = (answers.first < answers.n_rungs) & (answers.first > answers.second)
+    factor = np.where(turned_round, -1.0, 1.0)
     weight = judge.weight(off.probs, off.sampling)
     if off.sampling is not None:
-        towards = towards * np.sqrt(share_of_opinion(judge, off.variance, off.sampling))
-    z = towards * off.residual * np.sqrt(weight / off.variance)
-    hidden = towards * np.sqrt(weight * off.variance * off.hidden)
+        factor = factor * np.sqrt(share_of_opinion(judge, off.variance, off.sampling))
+    z = factor * off.residual * np.sqrt(weight / off.variance)
+    hidden = factor * np.sqrt(weight * off.variance * off.hidden)
     pairs = np.unique(pairs_of(answers), return_inverse=True)[1]
-    others = np.bincount(pairs) - 1
-    numerator = _FEW_PAIRS * _PAIR
-    denominator = _FEW_PAIRS
+    n_others = np.bincount(pairs) - 1
+    products = _FEW_PAIRS * _PAIR
+    squares = _FEW_PAIRS
     for values in (z, hidden):
-        squares = np.bincount(pairs, values**2)
-        numerator += float((np.bincount(pairs, values) ** 2 - squares) @ (others > 0))
-        denominator += float(squares @ others)
+        pair_squares = np.bincount(pairs, values**2)
+        pair_products = np.bincount(pairs, values) ** 2 - pair_squares
+        products += float(pair_products @ (n_others > 0))
+        squares += float(pair_squares @ n_others)
     if off.sampling is not None:  # Only the opinion's share, f^2, of f^2 z^2 counts.
-        denominator -= float(np.bincount(pairs, towards**2 * (1 - towards**2)) @ others)
-    return float(np.clip(numerator / denominator, _LEAST, _MOST))
+        by_sampling = np.bincount(pairs, factor**2 * (1 - factor**2))
+        squares -= float(by_sampling @ n_others)
+    return float(np.clip(products / squares, _LEAST, _MOST))
 
 
 def find_rung_correlation(answers: SoftAnswers, judge: JudgeModel, posterior: Posterior, off: Residuals) -> float:
     """The correlation of the noise of answers about a text and neighbouring rungs, less one standard error.
 
-    Moving a text moves the residuals z of its rungs along g, the root of their information. The part orthogonal to g,
-    y = P z, does not depend on the position. Over all texts that were asked about on every rung,
+    Moving a text moves the residuals z of its rungs along g, the root of their information. So the text's position,
+    which was fitted, hides what z has along g. What is left, y = P z, is orthogonal to g. Over all texts that were
+    asked about on every rung,
 
         ratio = sum of y_j y_j+1 / sum of y_j y_j
 
-    and the correlation is the one for which the matrices P C P have this ratio. The errors of the rungs hide a part of
-    y y', which is added. With sampled answers the correlation is drawn towards 0 as far as the ratio hardly depends on
-    it, compared with the ratio's standard error.
+    and the correlation is the one of `_GRID`, interpolated, whose C would give this ratio. The errors of the rungs hide
+    a part of y y', which is added. With sampled answers the ratio may hardly depend on the correlation: that is drawn
+    towards 0, the more, the smaller the ratio's whole span is beside its standard error.
     """
     n = answers.n_rungs
     evidence = Evidence(answers, judge)
@@ -194,19 +208,24 @@ def find_rung_correlation(answers: SoftAnswers, judge: JudgeModel, posterior: Po
     whole = (info > 0).all(axis=1)
     if n < 3 or whole.sum() < 2:
         return 0.0
+
     g = np.sqrt(info[whole])
+    z = evidence.by_rung(weight * off.residual)[whole] / g
     unit = g / np.linalg.norm(g, axis=1, keepdims=True)
-    project = np.eye(n) - unit[:, :, None] * unit[:, None, :]
-    y = np.einsum("tjk,tk->tj", project, evidence.by_rung(weight * off.residual)[whole] / g)
-    errors = judge.discrimination**2 * g[:, :, None] * posterior.rung_cov[answers.target_ladder[whole]] * g[:, None, :]
-    outer = y[:, :, None] * y[:, None, :] + project @ errors @ project
+    project = np.eye(n) - unit[:, :, None] * unit[:, None, :]  # P of each text
+    y = np.einsum("tjk,tk->tj", project, z)
+    rung_cov = posterior.rung_cov[answers.target_ladder[whole]]
+    rung_errors = judge.discrimination**2 * g[:, :, None] * rung_cov * g[:, None, :]
+    outer = y[:, :, None] * y[:, None, :] + project @ rung_errors @ project
+
     same = np.eye(n)
     neighbours = np.eye(n, k=1) / 2 + np.eye(n, k=-1) / 2
     squares = np.einsum("tjk,jk->t", outer, same)
     products = np.einsum("tjk,jk->t", outer, neighbours)
     ratio = products.sum() / squares.sum()
-    spread = ((products - ratio * squares) ** 2).sum() * len(squares) / (len(squares) - 1)
-    stderr = np.sqrt(spread) / squares.sum()
+    scatter = ((products - ratio * squares) ** 2).sum()
+    stderr = np.sqrt(scatter * len(squares) / (len(squares) - 1)) / squares.sum()
+
     share = evidence.share_by_rung(off.probs, weight)
     if share is not None:
         share = share[whole]
@@ -214,14 +233,14 @@ def find_rung_correlation(answers: SoftAnswers, judge: JudgeModel, posterior: Po
     expected_products = _expect_sum(project @ neighbours @ project, share)
     ratios = [over / under for over, under in zip(expected_products, expected_squares, strict=True)]
     correlation = float(np.interp(ratio - stderr, ratios, _GRID))
-    if share is not None:  # Where sampling hides the opinions, any correlation fits the ratio.
+    if share is not None:
         span = ratios[-1] - ratios[0]
         correlation *= float(span**2 / (span**2 + stderr**2))
     return correlation
 
 
 def _expect_sum(matrices: FloatArray, share: FloatArray | None) -> list[float]:
-    """The sum over texts of the elements of (matrix * C), for each correlation of `_GRID`.
+    """What the sum over texts of the elements of (matrix * C) would be, for each correlation of `_GRID`.
 
     matrices : shape (n_texts, N, N). share : f^2 of each text and rung; None: 1
     """

@@ -1,8 +1,19 @@
 """Scores with their verdicts -> are judge, ladders and texts still what they were when a scale was fitted? No files.
 
-Each context is placed anew, by the answers about its texts alone, under priors so wide that the answers decide. A
-statistic is a ratio of sums over contexts, with the error of such a ratio: the unit is the context, whose texts are
-alike. A run is compared with the fit by Welch's t, all statistics together by Holm. docs/anchored.md has the figures.
+`Watch` adds up the statistics of a run, a batch of scores at a time, and `Watch.drift` compares them with those at the
+fit. The statistics are
+
+    sharpness     how long the judge sees the ladders, relative to the scale's
+    rung 1, 2..   where it sees each rung
+    bias          its position bias, nats
+    noise, ties   how far its answers scatter, and how often it says Similar, relative to what is expected
+    texts         the mean position of the texts
+    score, kept   of a certificate: the mean score, and the share of texts that reach the threshold
+
+Each is a ratio of sums over contexts, with the error of such a ratio, because texts of one context are alike. Positions
+are found anew in each context, from the answers about its texts alone, under priors so wide that the answers decide.
+Welch's t compares a run with the fit, Holm's method corrects for the number of statistics. docs/anchored.md has how
+often this raises a false alarm.
 """
 
 from __future__ import annotations
@@ -22,9 +33,13 @@ from .scale import Scale, Statistic, three_way
 
 ALPHA = 0.05  # probability of an alarm where nothing has changed, over all statistics together
 RATIOS = ("sharpness", "noise", "ties")  # statistics that are compared by their logarithms
-OF_TEXTS = ("texts", "score", "kept")  # statistics that say something about the texts, not about the judge
+OF_CERTIFICATE = ("score", "kept")  # statistics of a certificate, which promises something about texts like its own
+OF_TEXTS = ("texts", *OF_CERTIFICATE)  # statistics that say something about the texts, not about the judge
 _FEWEST = 2.5  # effective number of contexts below which there is no statistic
-_REWEIGHTED = 2  # times that answers get new weights
+_REWEIGHTED = 2  # times that answers get new weights at the positions found with the former ones
+_WIDE_SHIFT = 0.01  # rungs; with so narrow a prior ladders stay where they are, and texts take up what sets them apart
+_WIDE_STRETCH = 1.0  # relative; a prior so wide leaves the length of a ladder to its answers
+_WIDE_TEXTS = 2.0  # The prior of texts is as many times as wide as at the fit, for the same reason.
 
 
 class StatisticChange(NamedTuple):
@@ -40,25 +55,28 @@ class StatisticChange(NamedTuple):
 
     @property
     def words(self) -> str:
+        """What has changed, as a clause of a sentence."""
         was = self.was.value
         now = self.now.value
-        if self.name.startswith("rung"):
-            return f"{self.name} is seen at {now:.2f}, and was at {was:.2f}"
-        if self.name in RATIOS:
-            ratio = now / was if was else math.inf
-            if self.name == "noise":  # The statistic is a variance, and its root says how far answers scatter.
-                return f"its answers scatter {math.sqrt(ratio):.2g} times as far as they did"
-            return {
-                "sharpness": f"the judge is {ratio:.2g} times as sharp as it was, or ladders are so much longer",
-                "ties": f"it says Similar {ratio:.2g} times as often as it did",
-            }[self.name]
         direction = "higher" if now > was else "lower"
-        return {
-            "bias": f"its position bias is {now:+.2f} nats, and was {was:+.2f}",
-            "texts": f"texts stand {abs(now - was):.2f} rungs {direction} than they did",
-            "score": f"the mean score is {now:.2f}, and was {was:.2f}",
-            "kept": f"{100 * now:.0f} % of the texts reach the threshold, and {100 * was:.0f} % did",
-        }[self.name]
+        ratio = now / was if was else math.inf
+        match self.name:
+            case "sharpness":
+                return f"the judge is {ratio:.2g} times as sharp as it was, or ladders are so much longer"
+            case "noise":  # The statistic is a variance, and its root says how far answers scatter.
+                return f"its answers scatter {math.sqrt(ratio):.2g} times as far as they did"
+            case "ties":
+                return f"it says Similar {ratio:.2g} times as often as it did"
+            case "bias":
+                return f"its position bias is {now:+.2f} nats, and was {was:+.2f}"
+            case "texts":
+                return f"texts stand {abs(now - was):.2f} rungs {direction} than they did"
+            case "score":
+                return f"the mean score is {now:.2f}, and was {was:.2f}"
+            case "kept":
+                return f"{100 * now:.0f} % of the texts reach the threshold, and {100 * was:.0f} % did"
+            case rung:
+                return f"{rung} is seen at {now:.2f}, and was at {was:.2f}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,14 +115,15 @@ class Drift:
 
     @property
     def _promised(self) -> bool:
-        return any(change.name in ("score", "kept") for change in self.changes)
+        """Whether the statistics are of a certificate, which promises nothing about texts unlike its own."""
+        return any(change.name in OF_CERTIFICATE for change in self.changes)
 
     @property
     def words(self) -> str:
         """The verdict in a sentence or two."""
         if self.verdict == "unknown":
             why = f"it does not hold what was seen when it was made. To have this check, {self.remedy}"
-            if self.lacking:
+            if self.lacking:  # The fit has statistics, and this run does not.
                 why = (
                     f"of {', '.join(self.lacking)} this run says nothing. It needs verdicts (score --verdicts) on "
                     "texts of 3 contexts at least, asked about in full"
@@ -140,7 +159,8 @@ class Watch:
     judge: JudgeModel | None
     statistics: Mapping[str, Statistic] = field(default_factory=dict)
     keep_from: float | None = None
-    _sums: dict[str, dict[str, FloatArray]] = field(default_factory=dict)  # statistic, context -> above, below
+    _sums: dict[str, dict[str, FloatArray]] = field(default_factory=dict)
+    """Name of a statistic -> id of a context -> its numerator and denominator."""
 
     @classmethod
     def scale(cls, scale: Scale) -> Watch:
@@ -156,22 +176,36 @@ class Watch:
     def add(self, scored: Iterable[tuple[Score, Signature]]) -> None:
         """Scores of other tasks and attributes are left out. Verdicts count on ladders of the judge's length alone,
         values on any."""
-        by_signature = grouped((signature, score) for score, signature in scored)
         by_protocol: dict[str, list[Score]] = {}
-        for signature, scores in by_signature.items():
+        for signature, scores in grouped((signature, score) for score, signature in scored).items():
             if not {"task", "attribute"} & self.signature.differs(signature).keys():
                 by_protocol.setdefault(signature.part("protocol"), []).extend(scores)
-        n = self.judge.n_rungs if self.judge else 0
         for protocol, scores in by_protocol.items():
-            for score in scores:
-                if self.keep_from is not None and score.value is not None:
-                    self._count("score", score.context_id, score.value, 1)
-                    self._count("kept", score.context_id, score.value >= self.keep_from, 1)
-            # Adaptive questions depend on the answers before: with them, 19 % of the runs without a change raised an
-            # alarm.
-            judged = [s for s in scores if s.verdicts and "questions" not in s.details and count_rungs(s) == n]
-            if judged:
-                self.observe(*read_answers(judged, n, protocol))
+            self._count_values(scores)
+            judged = [score for score in scores if self._shows_judge(score)]
+            if judged and self.judge is not None:
+                answers, contexts = read_answers(judged, self.judge.n_rungs, protocol)
+                self.observe(answers, contexts)
+
+    def _count_values(self, scores: Iterable[Score]) -> None:
+        """Add these scores to the statistics of a certificate."""
+        if self.keep_from is None:
+            return
+        for score in scores:
+            if score.value is not None:
+                self._count("score", score.context_id, score.value, 1)
+                self._count("kept", score.context_id, score.value >= self.keep_from, 1)
+
+    def _shows_judge(self, score: Score) -> bool:
+        """Whether the statistics of the judge can be computed from this score's verdicts.
+
+        Which questions an adaptive run asks depends on the answers before: such scores are left out, because with them
+        19 % of the runs without a change raised an alarm.
+        """
+        if self.judge is None or not score.verdicts:
+            return False
+        adaptive = "questions" in score.details
+        return not adaptive and count_rungs(score) == self.judge.n_rungs
 
     def observe(self, answers: SoftAnswers, contexts: Sequence[str]) -> Watch:
         """Add what these answers about texts say of each statistic. Answers about two rungs are left out, because runs
@@ -179,41 +213,55 @@ class Watch:
 
         contexts : of each ladder, its id
         """
-        if (judge := self.judge) is None:
+        judge = self.judge
+        if judge is None:
             return self
-        n = answers.n_rungs
-        answers = answers.take(answers.first >= n)
+        about_texts = answers.first >= answers.n_rungs
+        answers = answers.take(about_texts)
         uneven = judge.rung_sd[2]
-        wide = replace(judge, context_sd=0.0, target_sd=2 * judge.text_sd, rung_sd=(0.01, 1.0, uneven))
+        wide = replace(
+            judge,
+            context_sd=0.0,
+            target_sd=_WIDE_TEXTS * judge.text_sd,
+            rung_sd=(_WIDE_SHIFT, _WIDE_STRETCH, uneven),
+        )
         posterior, difference_vars = solve(answers, wide)
         for _ in range(_REWEIGHTED):
             posterior, difference_vars = solve(answers, wide, posterior)
-        ratios = {
-            **_position_ratios(answers, wide, posterior),
-            **_answer_ratios(answers, wide, posterior, difference_vars),
-        }
+        ratios = _position_ratios(answers, wide, posterior)
+        ratios |= _answer_ratios(answers, wide, posterior, difference_vars)
         for ladder in np.unique(answers.ladder).tolist():
-            for name, (above, below) in ratios.items():
-                self._count(name, contexts[ladder], above[ladder], below[ladder])
+            for name, (numerator, denominator) in ratios.items():
+                self._count(name, contexts[ladder], numerator[ladder], denominator[ladder])
         return self
 
-    def _count(self, name: str, context: str, above: float, below: float) -> None:
+    def _count(self, name: str, context: str, numerator: float, denominator: float) -> None:
         sums = self._sums.setdefault(name, {})
-        sums[context] = sums.get(context, 0.0) + np.array([above, below], dtype=np.float64)
+        sums[context] = sums.get(context, 0.0) + np.array([numerator, denominator], dtype=np.float64)
 
     def now(self) -> dict[str, Statistic]:
-        """The statistics of what was added; those that rest on too few contexts are missing."""
+        """The statistics of what was added; those that rest on too few contexts are missing.
+
+            value = sum of numerators a / sum of denominators b
+            stderr^2 = n / (n - 1) sum of (a - value b)^2 / (sum of b)^2        n = (sum of b)^2 / sum of b^2
+
+        where the sums are over contexts, and n is the number of equal contexts that these are worth.
+        """
         statistics = {}
         for name, sums in self._sums.items():
-            above, below = np.array(list(sums.values())).T
-            above = above[below > 0]
-            below = below[below > 0]
-            n = below.sum() ** 2 / (below @ below) if len(below) else 0.0
+            numerators, denominators = np.array(list(sums.values())).T
+            tells = denominators > 0
+            if not tells.any():
+                continue
+            numerators = numerators[tells]
+            denominators = denominators[tells]
+            total = denominators.sum()
+            n = total**2 / (denominators @ denominators)
             if n < _FEWEST:
                 continue
-            value = float(above.sum() / below.sum())
-            off = above - value * below
-            stderr = math.sqrt(off @ off * n / (n - 1)) / float(below.sum())
+            value = float(numerators.sum() / total)
+            off = numerators - value * denominators
+            stderr = math.sqrt(off @ off * n / (n - 1)) / float(total)
             statistics[name] = Statistic(value, stderr, float(n))
         return statistics
 
@@ -221,12 +269,8 @@ class Watch:
         """The statistics of what was added, compared with those at the fit."""
         now = self.now()
         compared = [name for name in self.statistics if name in now]
-        p = {name: _p_value(name, self.statistics[name], now[name]) for name in compared}
-        least = 0.0
-        adjusted = {}
-        for rank, name in enumerate(sorted(p, key=lambda name: p[name])):
-            least = max(least, min(1.0, p[name] * (len(p) - rank)))
-            adjusted[name] = least
+        p_values = {name: _p_value(name, self.statistics[name], now[name]) for name in compared}
+        adjusted = _correct_for_number(p_values)
         changes = [StatisticChange(name, self.statistics[name], now[name], adjusted[name]) for name in compared]
         contexts = {context for sums in self._sums.values() for context in sums}
         return Drift(
@@ -245,30 +289,61 @@ Ratios = dict[str, tuple[FloatArray, FloatArray]]
 def _position_ratios(answers: SoftAnswers, wide: JudgeModel, posterior: Posterior) -> Ratios:
     """Of the statistics that positions show: sharpness, texts, and the rungs.
 
-    Priors shrink each difference from what they expect. `retained` (1 - posterior variance / prior variance) is the
-    part that is left: dividing by it undoes the shrinkage.
+    A prior pulls positions towards what it expects, so that only a share of each difference is left in them,
+
+        retained = 1 - posterior variance / prior variance
+
+    To undo the pull, a difference from the expected value is divided by `retained`: expected + difference / retained
+    = (difference + expected * retained) / retained, whose two parts are the numerators and denominators here.
+    """
+    ratios = {"sharpness": _slope_ratio(wide, posterior), "texts": _text_ratio(answers, wide, posterior)}
+    if wide.n_rungs > 2:
+        ratios |= _rung_ratios(wide, posterior)
+    return ratios
+
+
+def _slopes(posterior: Posterior) -> FloatArray:
+    """The slope of each ladder's rungs over their levels, by least squares, shape (n_ladders,); 1 is expected."""
+    level = centred_levels(posterior.rungs.shape[1])
+    return posterior.rungs @ level / (level @ level)
+
+
+def _slope_ratio(wide: JudgeModel, posterior: Posterior) -> tuple[FloatArray, FloatArray]:
+    level = centred_levels(wide.n_rungs)
+    norm2 = level @ level
+    uneven = wide.rung_sd[2]
+    prior_var = norm2**2 + uneven**2 * norm2  # of level @ rungs, whose slope varies by _WIDE_STRETCH, 1
+    posterior_var = np.einsum("n,cnm,m->c", level, posterior.rung_cov, level)
+    retained = 1 - posterior_var / prior_var
+    return _slopes(posterior) - 1 + retained, retained
+
+
+def _text_ratio(answers: SoftAnswers, wide: JudgeModel, posterior: Posterior) -> tuple[FloatArray, FloatArray]:
+    """The mean position of texts: the middle, and their distance from it in rungs as long as they are now seen."""
+    retained = 1 - (posterior.sd / wide.target_sd) ** 2
+    middle = (wide.n_rungs + 1) / 2
+    off_middle = posterior.mean - wide.target_mean + (wide.target_mean - middle) * retained
+    numerator = _sum_by(answers.target_ladder, off_middle, answers.n_ladders)
+    denominator = _sum_by(answers.target_ladder, retained, answers.n_ladders) * _slopes(posterior)
+    return numerator + middle * denominator, denominator
+
+
+def _rung_ratios(wide: JudgeModel, posterior: Posterior) -> Ratios:
+    """Where each rung stands if the straight line through its ladder is taken to be 1..N: shape and not length counts.
+
+    Of two rungs, both are on the line, so that there is nothing to see.
     """
     n = wide.n_rungs
     uneven = wide.rung_sd[2]
     level = centred_levels(n)
-    norm2 = level @ level
-    slope = posterior.rungs @ level / norm2
-    retained = 1 - np.einsum("n,cnm,m->c", level, posterior.rung_cov, level) / (norm2**2 + uneven**2 * norm2)
-    ratios = {"sharpness": (slope - 1 + retained, retained)}
-    retained_texts = 1 - (posterior.sd / wide.target_sd) ** 2
-    middle = (n + 1) / 2
-    off = posterior.mean - wide.target_mean + (wide.target_mean - middle) * retained_texts
-    numerator = _sum_by(answers.target_ladder, off, answers.n_ladders)
-    # The judge's rungs are slope long.
-    denominator = _sum_by(answers.target_ladder, retained_texts, answers.n_ladders) * slope
-    ratios["texts"] = numerator + middle * denominator, denominator
-    if n > 2:
-        flat = np.eye(n) - 1 / n - np.outer(level, level) / norm2  # projects off the line through the rungs
-        retained = 1 - np.einsum("kn,cnm,km->ck", flat, posterior.rung_cov, flat) / (uneven**2 * np.diag(flat))
-        off = posterior.rungs @ flat
-        for k in range(n):
-            position = off[:, k] + retained[:, k] * (k + 1)
-            ratios[f"rung {k + 1}"] = position, retained[:, k]
+    off_line = np.eye(n) - 1 / n - np.outer(level, level) / (level @ level)  # projects rungs to what is off their line
+    posterior_var = np.einsum("kn,cnm,km->ck", off_line, posterior.rung_cov, off_line)
+    retained = 1 - posterior_var / (uneven**2 * np.diag(off_line))
+    off = posterior.rungs @ off_line
+    ratios = {}
+    for index in range(n):
+        rung = index + 1
+        ratios[f"rung {rung}"] = off[:, index] + retained[:, index] * rung, retained[:, index]
     return ratios
 
 
@@ -277,23 +352,27 @@ def _answer_ratios(answers: SoftAnswers, wide: JudgeModel, posterior: Posterior,
 
     difference_vars : as `solve` returns them
     """
-    n_ladders = answers.n_ladders
+
+    def sum_by_ladder(values: FloatArray) -> FloatArray:
+        return _sum_by(answers.ladder, values, answers.n_ladders)
+
     expected = wide.probs(log_odds_at(answers, wide, posterior))
     var = variance(expected)
     weight = wide.weight(expected, answers.sampling)
     residual = answers.margin - margin(expected)
     ratios = {}
-    if len(set(answers.sign.tolist())) > 1:
-        info = _sum_by(answers.ladder, weight * var, n_ladders)
-        lean = _sum_by(answers.ladder, weight * answers.sign * residual, n_ladders)
+    both_orders = len(set(answers.sign.tolist())) > 1
+    if both_orders:
+        # One step of Newton's method from the bias at the fit; residuals then lose what the change of bias explains.
+        info = sum_by_ladder(weight * var)
+        lean = sum_by_ladder(weight * answers.sign * residual)
         ratios["bias"] = lean + wide.position_bias * info, info
         residual = residual - lean.sum() / info.sum() * answers.sign * var
+    # Positions are fitted to the same answers, which hides the part of the noise that they took up.
     hidden = (var * wide.discrimination) ** 2 * difference_vars
-    above = _sum_by(answers.ladder, residual**2, n_ladders)
-    ratios["noise"] = above, _sum_by(answers.ladder, var / weight - hidden, n_ladders)
+    ratios["noise"] = sum_by_ladder(residual**2), sum_by_ladder(var / weight - hidden)
     if np.isfinite(wide.log_tie):
-        above = _sum_by(answers.ladder, answers.probs[:, 2], n_ladders)
-        ratios["ties"] = above, _sum_by(answers.ladder, expected[:, 2], n_ladders)
+        ratios["ties"] = sum_by_ladder(answers.probs[:, 2]), sum_by_ladder(expected[:, 2])
     return ratios
 
 
@@ -302,19 +381,32 @@ def _sum_by(group: IntArray, values: FloatArray, n_groups: int) -> FloatArray:
 
 
 def _p_value(name: str, was: Statistic, now: Statistic) -> float:
-    """Two-sided, by Welch's test; contexts are taken to differ now by no less than they did at the fit."""
+    """Probability of a difference at least as large, in either direction, where nothing has changed; Welch's test."""
     from scipy.special import stdtr
 
-    off = now.value - was.value
-    squares = np.array([was.stderr**2, now.stderr**2])
+    difference = now.value - was.value
+    variances = np.array([was.stderr**2, now.stderr**2])
     if name in RATIOS and min(was.value, now.value) > 0:
-        off = math.log(now.value / was.value)
-        squares = squares / np.array([was.value, now.value]) ** 2
-    squares[1] = max(squares[1], squares[0] * was.n / now.n)  # A few contexts may be similar by chance.
-    if not squares.sum():
-        return float(off == 0)
-    freedom = squares.sum() ** 2 / (squares**2 / (np.array([was.n, now.n]) - 1)).sum()
-    return float(2 * stdtr(freedom, -abs(off) / math.sqrt(squares.sum())))
+        difference = math.log(now.value / was.value)
+        variances = variances / np.array([was.value, now.value]) ** 2
+    # A few contexts may be similar by chance: they are taken to differ now by no less than they did at the fit.
+    variances[1] = max(variances[1], variances[0] * was.n / now.n)
+    total = variances.sum()
+    if not total:
+        return float(difference == 0)
+    n_contexts = np.array([was.n, now.n])
+    freedom = total**2 / (variances**2 / (n_contexts - 1)).sum()
+    return float(2 * stdtr(freedom, -abs(difference) / math.sqrt(total)))
+
+
+def _correct_for_number(p_values: Mapping[str, float]) -> dict[str, float]:
+    """Holm's method: the smallest p-value times their number n, the next times n - 1, and so on, never falling."""
+    corrected = {}
+    largest = 0.0
+    for rank, name in enumerate(sorted(p_values, key=lambda name: p_values[name])):
+        largest = max(largest, min(1.0, p_values[name] * (len(p_values) - rank)))
+        corrected[name] = largest
+    return corrected
 
 
 def count_rungs(score: Score) -> int:
@@ -346,9 +438,9 @@ def read_answers(scores: Sequence[Score], n_rungs: int, protocol: str) -> tuple[
 def verdict_table(scores: Iterable[Score]) -> FloatArray:
     """One row a verdict: index of the score, level, swapped, better, worse, similar, number of samples (inf: exact
     probabilities); shape (n_verdicts, 7)."""
-    rows = [
-        (k, v.level, v.swapped, v.better, v.worse, v.similar, v.n_samples or math.inf)
-        for k, score in enumerate(scores)
-        for v in score.verdicts
-    ]
+    rows = []
+    for index, score in enumerate(scores):
+        for verdict in score.verdicts:
+            probs = (verdict.better, verdict.worse, verdict.similar)
+            rows.append((index, verdict.level, verdict.swapped, *probs, verdict.n_samples or math.inf))
     return np.array(rows, dtype=np.float64).reshape(-1, 7)

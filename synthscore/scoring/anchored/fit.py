@@ -1,7 +1,9 @@
-"""Answers -> what the judge is like, pooled over all ladders, by rounds of expectation and maximisation.
+"""Answers -> what the judge is like, pooled over all ladders, and where the texts stand.
 
-The positions and their errors come from positions.py (expectation); given them, the judge's parameters are those that
-make the answers most probable, and the variances those that the positions show (maximisation, parameters.py).
+Neither is known at first, so that they are found in turn, until nothing changes (expectation and maximisation):
+
+    expectation     given the judge, the positions of texts and rungs, with their errors           positions.py
+    maximisation    given these, the parameters of the judge that make the answers most probable   parameters.py
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ from .sample import choose_answers
 from .sharpness import Lengths, find_deviations, find_sharpness
 
 _ROUNDS = 300
-_TOLERANCE = 1e-4
-_LEAST_STRETCH = 0.05  # A judge below this sees the rungs upside down.
+_TOLERANCE = 1e-4  # largest change of a parameter in the last round; JudgeModel.converged
+_LEAST_STRETCH = 0.05  # A judge that sees neighbouring rungs closer than this, on average, sees the ladder upside down.
 _LEAST_NATS = 0.2  # A judge for whom the worst and the best rung are closer than this sees no difference between them.
 _FITTED = (
     "discrimination", "position_bias", "log_tie", "noise", "spread", "pair_correlation", "rung_correlation",
@@ -57,28 +59,35 @@ def fit(answers: SoftAnswers) -> tuple[JudgeModel, Posterior]:
 def fit_judge(answers: SoftAnswers) -> JudgeModel:
     """The judge's parameters, fitted to all of these answers in three passes.
 
-    1. As if the noise of answers were independent: while ladders are not yet where their answers put them, residuals
-       look correlated even where they are not.
+    1. As if the noise of answers were independent, because residuals look correlated while ladders are not yet where
+       their answers put them.
     2. With the correlations of the noise.
-    3. With the differences in length between ladders divided between the ladders and the judge's sharpness
+    3. With the judge's sharpness on each context: before, all differences in length counted as stretch of the ladders
        (sharpness.py).
+
+    A judge that turns out not to see the rungs rise is returned at once, with rungs_rise False.
     """
     judge = first_guess(answers)
     if not sees_rise(answers):
         return replace(judge, rungs_rise=False)
+
     judge, posterior = _iterate(answers, judge, independent=True)
-    if judge.rungs_rise:
-        judge, posterior = _iterate(answers, judge, posterior)
+    if not judge.rungs_rise:
+        return judge
+    judge, posterior = _iterate(answers, judge, posterior)
     if not judge.rungs_rise:
         return judge
     converged_without_sharpness = judge.converged
+
     judge, sharpness = _divide_length(answers, judge, posterior)
     judge, posterior = _iterate(answers, judge, posterior, sharpness=sharpness)
     if not judge.rungs_rise:
         return judge
-    bias_sd = find_bias_sd(answers, judge, posterior)
-    converged = judge.converged and converged_without_sharpness
-    return replace(give_texts_their_part(judge), bias_sd=bias_sd, converged=converged)
+    return replace(
+        give_texts_their_part(judge),
+        bias_sd=find_bias_sd(answers, judge, posterior),
+        converged=judge.converged and converged_without_sharpness,
+    )
 
 
 def _iterate(
@@ -92,9 +101,9 @@ def _iterate(
     """Rounds of expectation and maximisation until no parameter changes. Returns the judge and the last positions.
 
     start : positions to begin from; None: the prior's
-    sharpness : log of the judge's sharpness on each context, 0 for the usual, shape (n_ladders,); the stretch of
-        ladders is then not fitted again. None: the judge is equally sharp everywhere, and ladders differ in length
-        because they are stretched
+    sharpness : log of the judge's sharpness on each context, 0 for the usual, shape (n_ladders,), as `_divide_length`
+        found it with the stretch of ladders, which stays as it is. None: the judge is equally sharp everywhere, so
+        that ladders differ in length because they are stretched
     independent : the correlations of the noise are not fitted, and stay as they are
     """
     posterior = start
@@ -115,7 +124,8 @@ def _iterate(
         judge = fit_spreads(judge, posterior, answers.target_ladder)
         if sharpness is not None:
             shift, _, uneven = judge.rung_sd
-            judge = replace(judge, rung_sd=(shift, before.rung_sd[1], uneven))
+            _, stretch_sd, _ = before.rung_sd
+            judge = replace(judge, rung_sd=(shift, stretch_sd, uneven))
         if _change(before, judge) < _TOLERANCE and posterior.settled.all():
             return replace(judge, converged=True), posterior
     assert posterior is not None
@@ -143,8 +153,12 @@ def _divide_length(answers: SoftAnswers, judge: JudgeModel, posterior: Posterior
 
 def _change(before: JudgeModel, after: JudgeModel) -> float:
     """The largest change of a parameter; relative for those above 1."""
-    old = np.array([*(getattr(before, name) for name in _FITTED), *before.rung_sd])
-    new = np.array([*(getattr(after, name) for name in _FITTED), *after.rung_sd])
+    old = _parameters(before)
+    new = _parameters(after)
     finite = np.isfinite(old)  # log_tie is -inf where the protocol has no Similar
     change = np.abs(new[finite] - old[finite]) / np.maximum(1.0, np.abs(old[finite]))
     return float(change.max())
+
+
+def _parameters(judge: JudgeModel) -> FloatArray:
+    return np.array([*(getattr(judge, name) for name in _FITTED), *judge.rung_sd])

@@ -1,4 +1,8 @@
-"""Anchored scoring as a value: positions on the rung scale with errors, by a model of the judge (docs/anchored.md)."""
+"""Anchored scoring as a value: verdicts -> positions on the rung scale with errors, by a model of the judge.
+
+`Anchored.score` fits a scale to the texts of a call (scores.py), or places each text alone on one that was fitted
+before; then it may ask in rounds (questions.py). docs/anchored.md has the model.
+"""
 
 from __future__ import annotations
 
@@ -102,9 +106,10 @@ class Anchored(Scoring):
         """With the scales of this task and attribute. raises : InputError where none of those given is"""
         if self.scale is None:
             return self
-        scales = tuple(s for s in self.scales if (s.task, s.attribute) == (task, attribute))
+        scales = tuple(scale for scale in self.scales if scale.task == task and scale.attribute == attribute)
         if not scales:
-            names = ", ".join(sorted({f"{s.task}/{s.attribute}" for s in self.scales})) or "none at all"
+            given = {f"{scale.task}/{scale.attribute}" for scale in self.scales}
+            names = ", ".join(sorted(given)) or "none at all"
             raise InputError(
                 f"there is no scale of {task}/{attribute} among those given, expected one. They are of: "
                 f"{names}. Fit one with --save-scale"
@@ -182,8 +187,8 @@ class Anchored(Scoring):
             low, high = posterior.interval(LEVEL)
             columns = [posterior.mean, posterior.sd, low, high, posterior.extrapolated()]
             numbers = np.stack(columns, axis=1).tolist()
-            for index, values, rests in zip(group.members, numbers, settled.tolist(), strict=True):
-                note = "" if rests else UNSETTLED
+            for index, values, at_rest in zip(group.members, numbers, settled.tolist(), strict=True):
+                note = "" if at_rest else UNSETTLED
                 rows[index] = _score_text(texts[index], verdicts, values, met.get(index), note)
         return rows, Scales(scales)
 
@@ -205,6 +210,11 @@ def _score_text(text: OnLadder, verdicts: Verdicts, values: Sequence[float], met
     unreported = unreported_note(np.nanmax(verdicts.unreported[:, known_pairs]))
     mass = verdicts.answers.label_mass.reshape(-1, len(verdicts))
     value, stderr, low, high, extrapolated = values
+    details = {
+        "n_rungs": float(text.ladder.n_rungs),
+        "extrapolated": extrapolated,
+        "label_mass": float(np.fmin.reduce(mass[:, pairs], axis=None)),
+    }
     return Score(
         id=text.target.id,
         context_id=text.target.context_id,
@@ -215,11 +225,6 @@ def _score_text(text: OnLadder, verdicts: Verdicts, values: Sequence[float], met
         high=high,
         n_comparisons=len(known),
         reason="; ".join(filter(None, [*missing, unreported, note])),
-        details={
-            "n_rungs": float(text.ladder.n_rungs),
-            "extrapolated": extrapolated,
-            "label_mass": float(np.fmin.reduce(mass[:, pairs], axis=None)),
-            **questions,
-        },
+        details=details | questions,
         verdicts=given,
     )

@@ -1,6 +1,11 @@
-"""The nouns of anchored inference: what was answered, what this judge is like, and where texts stand. Pure NumPy.
+"""The nouns of anchored scores: what was answered, what this judge is like, and where texts stand. Pure NumPy.
 
-All positions are on the rung scale: the median ladder of a run has its rungs at 1..N. docs/anchored.md has the model.
+The model says how likely a judge is to call a text at x better than a rung at r,
+
+    d = discrimination * (x - r) + bias,        P(better, worse, similar) ~ exp(d/2), exp(-d/2), nu
+
+where positions x and r are in rungs: the median ladder of a run has its rungs at 1..N. `fit.py` finds the judge,
+`positions.py` the texts. docs/anchored.md has the whole model.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ from ...types import BoolArray, FloatArray, IntArray
 
 _COLUMNS = ("ladder", "first", "second", "sign", "probs", "n_samples")
 _LARGEST = 1e12  # No number of a real judge comes near this.
+_MOST_RUNGS = 1000  # of a scale that is read from a file
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,13 +53,16 @@ class SoftAnswers:
     n_samples: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        off = np.abs(self.probs.sum(axis=1) - 1)
-        wrong = ~(off < 1e-6) | (self.probs < 0).any(axis=1)
+        sums_to_1 = np.abs(self.probs.sum(axis=1) - 1) < 1e-6  # False for NaN, too
+        wrong = ~sums_to_1 | (self.probs < 0).any(axis=1)
         if wrong.any():
             row = int(np.argmax(wrong))
             raise InputError(f"answer {row} has probabilities {self.probs[row].tolist()}, expected three that sum to 1")
-        if self.n_samples is not None and not (enough := self.n_samples >= 1).all():
-            row = int(np.argmin(enough))
+        if self.n_samples is None:
+            return
+        too_few = ~(self.n_samples >= 1)
+        if too_few.any():
+            row = int(np.argmax(too_few))
             raise InputError(
                 f"answer {row} is of {self.n_samples[row]:g} samples, expected 1 or more, inf for exact probabilities",
                 value=float(self.n_samples[row]),
@@ -89,19 +98,19 @@ class SoftAnswers:
 class JudgeModel:
     """What a judge's answers on one (task, attribute) are worth, pooled over contexts.
 
-        P(better, worse, similar) proportional to exp(d/2), exp(-d/2), nu      d = discrimination * (x_first - x_second)
-        + sign * bias
+        d = discrimination * (x_first - x_second) + sign * position_bias
+        P(better, worse, similar) ~ exp(d/2), exp(-d/2), nu
 
     n_rungs : of the ladders that it was fitted on; positions are on 1..n_rungs
     discrimination : nats for each rung of difference, > 0. position_bias : nats in favour of the text asked about
     log_tie : log nu, nats; -inf for protocols without Similar
-    noise, spread : exact probabilities of variance V have the weight 1 / (noise + spread * V) of an answer drawn from P
-        (`weight`, also of sampled answers)
-    pair_correlation : of the noise of answers about the same two texts, in either order or once more
+    noise, spread : an answer of exact probabilities, whose margin has the variance V, weighs as much as
+        1 / (noise + spread * V) answers drawn from P (`weight`, also of sampled answers)
+    pair_correlation : of the noise of answers about the same two texts, in either order or asked again
     rung_correlation : of the noise of answers about a text and two neighbouring rungs
-    rung_sd : (shift, stretch, uneven): standard deviations of whole ladders' positions, in rungs; of their lengths,
-        relative; and of single rungs, in rungs
-    target_mean, target_sd : of all targets
+    rung_sd : (shift, stretch, uneven), standard deviations of ladders: of the position of a whole ladder, in rungs; of
+        its length, relative to the median one; of a single rung, in rungs
+    target_mean, target_sd : of all targets, rungs
     n_answers, n_ladders, n_targets : that it was fitted on
     bias_known : False where the questions could not tell the bias, which then counts as 0
     converged : whether the last round changed no parameter by more than 1e-4, and all positions came to rest
@@ -147,28 +156,32 @@ class JudgeModel:
     def equally_sharp(self) -> JudgeModel:
         """The judge as if it were equally sharp on all contexts: their differences count as stretch of the ladders."""
         shift, stretch, uneven = self.rung_sd
-        return replace(self, rung_sd=(shift, math.hypot(stretch, self.sharpness_sd), uneven), sharpness_sd=0.0)
+        whole_stretch = math.hypot(stretch, self.sharpness_sd)
+        return replace(self, rung_sd=(shift, whole_stretch, uneven), sharpness_sd=0.0)
 
     def probs(self, d: FloatArray) -> FloatArray:
         """P(better, worse, similar), shape (*d.shape, 3). d : log-odds of better against worse"""
-        top = np.maximum(np.abs(d) / 2, self.log_tie)
+        top = np.maximum(np.abs(d) / 2, self.log_tie)  # is subtracted, so that no exponential overflows
         probs: FloatArray = np.empty((*d.shape, 3))
         for column, logit in enumerate((d / 2, -d / 2, self.log_tie)):
             np.exp(logit - top, out=probs[..., column])
-        probs /= (probs[..., 0] + probs[..., 1] + probs[..., 2])[..., None]
+        total = probs[..., 0] + probs[..., 1] + probs[..., 2]
+        probs /= total[..., None]
         return probs
 
     def dispersion(self, var: FloatArray, sampling: FloatArray | None = None) -> FloatArray:
-        """Variance of an answer's margin over V, that of one answer drawn from P; shape of var.
+        """Variance of an answer's margin, as a multiple of V, the variance of one answer drawn from P; shape of var.
 
-            1/n + (1 - 1/n) m        m = noise + spread V, which is all of it for exact probabilities
+            1/n + (1 - 1/n) m        m = noise + spread V        of n samples; m of exact probabilities
 
-        By the law of total variance: the judge's settled opinion, which all n samples share, has the variance m V; the
-        rest of V is divided by n.
+        By the law of total variance: all n samples share the judge's settled opinion, whose variance is m V; the rest
+        of V, by which samples differ from that opinion, is divided by n.
         var : V. sampling : 1/n, shape of var; None: 0
         """
         settled: FloatArray = self.noise + self.spread * var
-        return settled if sampling is None else sampling + (1 - sampling) * settled
+        if sampling is None:
+            return settled
+        return sampling + (1 - sampling) * settled
 
     def weight(self, probs: FloatArray, sampling: FloatArray | None = None) -> FloatArray:
         """How many answers drawn from P an answer is worth, 1 / `dispersion`; shape of all but the last axis."""
@@ -177,14 +190,16 @@ class JudgeModel:
     def for_samples(self, n_samples: float) -> JudgeModel:
         """The judge whose exact probabilities weigh as much as n samples of this judge; this judge where n is inf.
 
-        Only the opinion's share of the noise is correlated between answers (correlation.py), here taken at V = 1/5.
+        Only the opinion's share of the noise is correlated between answers (correlation.py): here, that of an answer
+        which is neither sure nor evenly split, V = 1/5.
         """
         if math.isinf(n_samples):
             return self
         sampling = 1 / n_samples
         noise = sampling + (1 - sampling) * self.noise
         spread = (1 - sampling) * self.spread
-        share = min((self.noise + self.spread / 5) / (noise + spread / 5), 1.0)
+        opinion_var = self.noise + self.spread / 5
+        share = min(opinion_var / (noise + spread / 5), 1.0)
         return replace(
             self,
             noise=noise,
@@ -196,23 +211,31 @@ class JudgeModel:
     def rung_precision(self) -> FloatArray:
         """Inverse covariance of a ladder's rungs around 1..N, shape (N, N)."""
         shift, stretch, uneven = self.rung_sd
-        n = self.n_rungs
-        level = centred_levels(n)
-        covariance: FloatArray = shift**2 + stretch**2 * np.outer(level, level) + uneven**2 * np.eye(n)
+        level = centred_levels(self.n_rungs)
+        by_stretch = stretch**2 * np.outer(level, level)
+        by_unevenness = uneven**2 * np.eye(self.n_rungs)
+        covariance: FloatArray = shift**2 + by_stretch + by_unevenness
         return np.linalg.inv(covariance).astype(np.float64)
 
     def prior(self, n_ladders: int, sharpness: FloatArray | None = None) -> Prior:
-        """What is known of ladders before any answer."""
+        """What is known of ladders before any answer. sharpness : as in Prior; None: usual on all contexts"""
         n = self.n_rungs
+        levels = np.arange(1.0, n + 1)
+        if sharpness is None:
+            sharpness = np.zeros(n_ladders)
         return Prior(
-            rungs=np.broadcast_to(np.arange(1.0, n + 1), (n_ladders, n)),
+            rungs=np.broadcast_to(levels, (n_ladders, n)),
             precision=np.broadcast_to(self.rung_precision(), (n_ladders, n, n)),
-            sharpness=np.zeros(n_ladders) if sharpness is None else sharpness,
+            sharpness=sharpness,
             sharpness_sd=np.full(n_ladders, self.sharpness_sd),
         )
 
     def scale_variance(self, x: FloatArray) -> FloatArray:
-        """Variance of the scale itself at positions x, rungs squared: that of a median of n_ladders."""
+        """Variance of the scale itself at positions x, rungs squared.
+
+        The scale is that of the median of n_ladders, and the median of n normal variables has pi/2 times the variance
+        of their mean.
+        """
         shift, stretch, _ = self.rung_sd
         off_middle = x - (self.n_rungs + 1) / 2
         variance: FloatArray = (shift**2 + stretch**2 * off_middle**2) * math.pi / 2
@@ -233,13 +256,16 @@ class JudgeModel:
             log_tie = -math.inf
         made = cls(**{**values, "log_tie": log_tie, "rung_sd": tuple(values["rung_sd"])})
         shift, stretch, uneven = made.rung_sd
-        spreads = (made.spread, made.target_sd, made.context_sd, made.sharpness_sd, shift, stretch, uneven)
-        others = asdict(made) | {"rung_sd": None, "log_tie": values["log_tie"]}
-        numbers = [number for number in (*spreads, *others.values()) if number is not None]
-        plausible = all(abs(number) < _LARGEST for number in numbers)
-        if not plausible or type(made.n_rungs) is not int or not 2 <= made.n_rungs <= 1000:
-            raise ValueError(f"its judge is {made}, expected numbers, and 2 to 1000 rungs")
-        if made.rungs_rise and not (made.discrimination > 0 < made.noise and min(spreads) >= 0):
+        deviations = (shift, stretch, uneven, made.spread, made.target_sd, made.context_sd, made.sharpness_sd)
+        numbers = asdict(made)
+        del numbers["rung_sd"]  # among deviations
+        if values["log_tie"] is None:
+            del numbers["log_tie"]  # is infinite
+        plausible = all(abs(number) < _LARGEST for number in (*deviations, *numbers.values()))
+        if not plausible or type(made.n_rungs) is not int or not 2 <= made.n_rungs <= _MOST_RUNGS:
+            raise ValueError(f"its judge is {made}, expected numbers, and 2 to {_MOST_RUNGS} rungs")
+        positive = made.discrimination > 0 and made.noise > 0 and min(deviations) >= 0
+        if made.rungs_rise and not positive:
             raise ValueError(f"its judge is {made}, expected discrimination and noise > 0, and no deviation below 0")
         if not (-1 < made.pair_correlation <= 1 and 0 <= made.rung_correlation <= 1):
             raise ValueError(f"its judge is {made}, expected correlations of pairs above -1 and of rungs from 0, to 1")
@@ -248,7 +274,7 @@ class JudgeModel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prior:
-    """Where rungs are expected before any answer: normal distributions on the rung scale. JudgeModel has the targets'.
+    """Where rungs are expected before any answer: normal distributions on the rung scale. (Targets: see JudgeModel.)
 
     rungs, precision : float64, shape (n_ladders, N) and (n_ladders, N, N); mean and inverse covariance
     sharpness, sharpness_sd : float64, shape (n_ladders,); log of how much sharper the judge is on this context
@@ -262,11 +288,11 @@ class Prior:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Posterior:
-    """Where texts stand: normal distributions on the rung scale.
+    """Where texts stand by their answers: normal distributions on the rung scale.
 
     mean, sd : float64, shape (n_targets,)
     rungs, rung_cov : float64, shape (n_ladders, N) and (n_ladders, N, N); the estimated positions of the rungs
-    n_answers : int64, shape (n_targets,); answers about each target. 0: mean and sd say no more than target_mean, _sd
+    n_answers : int64, shape (n_targets,); answers about each target; where 0, mean and sd are those of the prior
     settled : bool, shape (n_ladders,); False where the positions of a ladder and its targets still moved when the steps
         ran out
     sharpness, sharpness_sd : float64, shape (n_ladders,); as in Prior
@@ -295,9 +321,9 @@ class Posterior:
 
 
 class Residuals(NamedTuple):
-    """The differences between answers and what the positions lead one to expect.
+    """The differences between answers and what the positions lead one to expect; shape (n_answers,) unless given.
 
-    probs : P of each answer, shape (n_answers, 3). variance : V, of its margin
+    probs : P of each answer by the positions, shape (n_answers, 3). variance : V, of its margin
     residual : margin of the answer less that of P
     sampling : as of SoftAnswers
     hidden : variance of its log-odds because the positions are uncertain, nats squared

@@ -1,7 +1,7 @@
 """Answers, and where their texts stand -> what the judge is like. Pure NumPy.
 
-There is a function for each group of parameters, which takes the judge as it is and returns it with better ones.
-Together they are the maximisation of fit.py.
+`first_guess` makes a judge of the priors alone. Then there is a function for each group of parameters, which takes the
+judge as it is and returns it with better ones; together they are the maximisation step of fit.py.
 """
 
 from __future__ import annotations
@@ -15,16 +15,21 @@ from .correlation import Evidence, find_pair_correlation, find_rung_correlation
 from .model import JudgeModel, Posterior, Residuals, SoftAnswers, centred_levels, margin, variance
 from .positions import log_odds_at
 
-# The priors of the variances count as this many ladders, targets and answers.
+# The priors, and how many ladders, targets or answers they count as. Lengths are in rungs of a ladder of 5.
+RUNG_SD = (0.3, 0.2, 0.3)  # shift; stretch, relative; unevenness
 FEW_LADDERS = 2.0
+TARGET_SD = 1.5
 FEW_TARGETS = 2.0
-FEW_ANSWERS = 20.0
-# The priors themselves.
-RUNG_SD = (0.3, 0.2, 0.3)  # shift, stretch, unevenness; in rungs of N = 5, the stretch relative
-TARGET_SD = 1.5  # in rungs of N = 5
 NOISE = 0.05
 SPREAD = 0.7  # noise of about 0.8 nats in the log-odds
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(5)
+FEW_ANSWERS = 20.0
+
+_LEAST_SD = 0.02  # Deviations of ladders are taken to be at least this, so that their covariance can be inverted.
+_LEAST_NOISE = 1e-4
+_MOST_STEPS = 50  # of Newton's method
+_LARGEST_STEP = 0.5  # that one of them may change a parameter
+_SETTLED = 1e-8  # largest change of the last step
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(5)  # for the expectation over a normal variable
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 
@@ -32,14 +37,16 @@ def first_guess(answers: SoftAnswers) -> JudgeModel:
     """The judge by the priors alone."""
     n = answers.n_rungs
     unit = unit_of(n)
+    shift, stretch, uneven = RUNG_SD
+    has_similar = (answers.probs[:, 2] > 0).any()
     return JudgeModel(
         n_rungs=n,
         discrimination=1.0 / unit,
         position_bias=0.0,
-        log_tie=0.0 if (answers.probs[:, 2] > 0).any() else -np.inf,
+        log_tie=0.0 if has_similar else -np.inf,
         noise=NOISE,
         spread=SPREAD,
-        rung_sd=(RUNG_SD[0] * unit, RUNG_SD[1], RUNG_SD[2] * unit),
+        rung_sd=(shift * unit, stretch, uneven * unit),
         target_mean=(n + 1) / 2,
         target_sd=TARGET_SD * unit,
         n_answers=len(answers),
@@ -79,40 +86,45 @@ def fit_answering(
     sign = answers.sign[:, None]
     expected = judge.probs(log_odds_at(answers, judge, posterior))
     weight = Evidence(answers, judge).weight(expected)[:, None] * _WEIGHTS
-    tells = _tells_bias(answers)[:, None] * sign
+    tells_bias = _tells_bias(answers)[:, None] * sign  # Only some answers enter the derivative by the bias.
+    # x_first - x_second at each node of the quadrature, shape (n_answers, n_nodes).
     bare = replace(judge, discrimination=1.0, position_bias=0.0)
     x = log_odds_at(answers, bare, posterior)[:, None] + np.sqrt(difference_vars)[:, None] * _NODES
     observed = answers.margin[:, None]
     similar = answers.probs[:, 2][:, None]
-    free = np.array([True, judge.bias_known, np.isfinite(judge.log_tie)])
+
+    # The parameters in the order a, b, log nu, and which of them are fitted.
     values = np.array([judge.discrimination, judge.position_bias, judge.log_tie])
-    for _ in range(50):
+    free = np.array([True, judge.bias_known, np.isfinite(judge.log_tie)])
+    n_free = free.sum()
+    for _ in range(_MOST_STEPS):
         now = replace(judge, discrimination=values[0], position_bias=values[1], log_tie=values[2])
         probs = now.probs(values[0] * x + values[1] * sign)
         mean = margin(probs)
         tie = probs[..., 2]
         off = weight * (observed - mean)
         off_tie = weight * (similar - tie)
-        grad = np.array([(off * x).sum(), (off * tells).sum(), off_tie.sum()])
+        grad = np.array([(off * x).sum(), (off * tells_bias).sum(), off_tie.sum()])
+
+        # Minus the second derivatives: variances and covariances of what the parameters multiply.
         var = weight * variance(probs)
-        both = -weight * mean * tie
-        tied = weight * tie * (1 - tie)
-        hessian = np.array(
-            [
-                [(var * x * x).sum(), (var * x * sign).sum(), (both * x).sum()],
-                [(var * x * tells).sum(), (var * sign * tells).sum(), (both * tells).sum()],
-                [(both * x).sum(), (both * sign).sum(), tied.sum()],
-            ]
-        )
+        cov = -weight * mean * tie
+        tie_var = weight * tie * (1 - tie)
+        by_discrimination = [(var * x * x).sum(), (var * x * sign).sum(), (cov * x).sum()]
+        by_bias = [(var * x * tells_bias).sum(), (var * sign * tells_bias).sum(), (cov * tells_bias).sum()]
+        by_ties = [(cov * x).sum(), (cov * sign).sum(), tie_var.sum()]
+        hessian = np.array([by_discrimination, by_bias, by_ties])
+
         step = np.zeros(3)
-        system = hessian[np.ix_(free, free)] + 1e-9 * np.eye(free.sum())
+        system = hessian[np.ix_(free, free)] + 1e-9 * np.eye(n_free)  # can be solved even where nothing tells
         step[free] = np.linalg.solve(system, grad[free])
-        step = np.clip(step, -0.5, 0.5)
+        step = np.clip(step, -_LARGEST_STEP, _LARGEST_STEP)
         step[0] = max(step[0], -values[0] / 2)  # The discrimination stays above 0.
         values[free] += step[free]
-        if np.abs(step).max() < 1e-8:
+        if np.abs(step).max() < _SETTLED:
             break
-    return replace(judge, discrimination=float(values[0]), position_bias=float(values[1]), log_tie=float(values[2]))
+    discrimination, position_bias, log_tie = values.tolist()
+    return replace(judge, discrimination=discrimination, position_bias=position_bias, log_tie=log_tie)
 
 
 def find_residuals(
@@ -130,12 +142,12 @@ def find_residuals(
 
 
 def fit_noise(judge: JudgeModel, off: Residuals) -> JudgeModel:
-    """The parameters noise and spread of the mean squared residual, by non-negative least squares on relative errors.
+    """Noise and spread, by non-negative least squares on relative errors. Squared residuals are expected to be
 
         noise V + spread V^2,        of n samples V / n + (1 - 1/n) (noise V + spread V^2)
 
-    The positions are fitted to these very answers and hide their own variance, V^2 hidden, in the residuals: it is
-    added.
+    Residuals are too small by V^2 hidden, because the positions are fitted to these very answers: that is added.
+    The prior enters as two further rows, one for each parameter.
     """
     from scipy.optimize import nnls
 
@@ -153,7 +165,7 @@ def fit_noise(judge: JudgeModel, off: Residuals) -> JudgeModel:
     rows = np.vstack([design, prior])
     values = np.append(observed, np.full(2, np.sqrt(FEW_ANSWERS)))
     (noise, spread), _ = nnls(rows, values)
-    return replace(judge, noise=float(max(noise, 1e-4)), spread=float(spread))
+    return replace(judge, noise=float(max(noise, _LEAST_NOISE)), spread=float(spread))
 
 
 def fit_correlations(judge: JudgeModel, answers: SoftAnswers, posterior: Posterior, off: Residuals) -> JudgeModel:
@@ -171,13 +183,16 @@ def median_stretch(posterior: Posterior) -> float:
 
 
 def put_on_scale(judge: JudgeModel, posterior: Posterior) -> tuple[JudgeModel, Posterior]:
-    """The judge and the positions on the scale on which the median ladder is 1..N. Answers fix neither the origin of a
-    scale nor its unit.
+    """The judge and the positions on the scale on which the median ladder is 1..N.
+
+    Answers fix neither the origin of a scale nor its unit, so that the median ladder has to.
     """
     stretch = median_stretch(posterior)
     middle = (judge.n_rungs + 1) / 2
-    centre = posterior.rungs.mean(axis=1)
-    shift = float(np.median(centre)) if len(centre) else middle
+    centres = posterior.rungs.mean(axis=1)
+    shift = middle
+    if len(centres):
+        shift = float(np.median(centres))
     moved = replace(
         posterior,
         rungs=middle + (posterior.rungs - shift) / stretch,
@@ -189,31 +204,52 @@ def put_on_scale(judge: JudgeModel, posterior: Posterior) -> tuple[JudgeModel, P
 
 
 def fit_spreads(judge: JudgeModel, posterior: Posterior, target_ladder: IntArray) -> JudgeModel:
-    """Variances of ladders and targets: those of the mean positions, plus the positions' own variances.
+    """The deviations of ladders and targets: from the mean positions, whose own variances are added.
 
     Where no ladder has two targets, differences between ladders look like differences between texts, and the prior of
     the shift stands.
     """
-    n = judge.n_rungs
+    asked = posterior.n_answers > 0
+    several_targets = np.bincount(target_ladder[asked]).max(initial=0) > 1
+    judge = replace(judge, rung_sd=_rung_deviations(posterior, judge.n_rungs, shift_known=several_targets))
+
+    mean = judge.target_mean
+    if asked.any():
+        mean = float(posterior.mean[asked].mean())
+    squares = (posterior.mean[asked] - mean) ** 2 + posterior.sd[asked] ** 2
+    prior_var = (TARGET_SD * unit_of(judge.n_rungs)) ** 2
+    target_var = _pool(squares, prior_var, FEW_TARGETS)
+    return replace(judge, target_mean=mean, target_sd=float(np.sqrt(target_var)))
+
+
+def _rung_deviations(posterior: Posterior, n: int, *, shift_known: bool) -> tuple[float, float, float]:
+    """JudgeModel.rung_sd by these positions, with the priors.
+
+    The differences of a ladder's rungs from 1..N are turned to a basis whose first direction is all rungs alike, whose
+    second is the levels, and whose others are what is left. Shift adds N var(shift) to the first alone, stretch
+    |level|^2 var(stretch) to the second alone, and unevenness its variance to each of them.
+    """
     unit = unit_of(n)
     level = centred_levels(n)
+    directions = np.column_stack([np.ones(n), level, np.eye(n)[:, : n - 2]])
+    basis = np.linalg.qr(directions)[0].T
     off = posterior.rungs - np.arange(1.0, n + 1)
-    basis = np.linalg.qr(np.column_stack([np.ones(n), level, np.eye(n)[:, : n - 2]]))[0].T
-    second = (off @ basis.T) ** 2 + np.einsum("kn,cnm,km->ck", basis, posterior.rung_cov, basis)
-    # In this basis the covariance is diagonal: unevenness has a part in every direction, shift and stretch in one each.
-    uneven = _pool(second[:, 2:].ravel(), (RUNG_SD[2] * unit) ** 2, FEW_LADDERS)
-    stretch = _pool((second[:, 1] - uneven) / (level @ level), RUNG_SD[1] ** 2, FEW_LADDERS)
-    asked = posterior.n_answers > 0
-    shift = (RUNG_SD[0] * unit) ** 2
-    if np.bincount(target_ladder[asked]).max(initial=0) > 1:
-        shift = _pool((second[:, 0] - uneven) / n, shift, FEW_LADDERS)
-    least = 0.02 * unit
-    sds = np.sqrt(np.maximum([shift, stretch, uneven], [least**2, 0.02**2, least**2]))
-    mean = float(posterior.mean[asked].mean()) if asked.any() else judge.target_mean
-    squares = (posterior.mean[asked] - mean) ** 2 + posterior.sd[asked] ** 2
-    target = _pool(squares, (TARGET_SD * unit) ** 2, FEW_TARGETS)
-    rung_sd = (float(sds[0]), float(sds[1]), float(sds[2]))
-    return replace(judge, rung_sd=rung_sd, target_mean=mean, target_sd=float(np.sqrt(target)))
+    error_vars = np.einsum("kn,cnm,km->ck", basis, posterior.rung_cov, basis)
+    squares = (off @ basis.T) ** 2 + error_vars
+
+    prior_shift, prior_stretch, prior_uneven = RUNG_SD
+    uneven_var = _pool(squares[:, 2:].ravel(), (prior_uneven * unit) ** 2, FEW_LADDERS)
+    stretch_squares = (squares[:, 1] - uneven_var) / (level @ level)
+    stretch_var = _pool(stretch_squares, prior_stretch**2, FEW_LADDERS)
+    shift_var = (prior_shift * unit) ** 2
+    if shift_known:
+        shift_squares = (squares[:, 0] - uneven_var) / n
+        shift_var = _pool(shift_squares, shift_var, FEW_LADDERS)
+
+    least_var = (_LEAST_SD * unit) ** 2
+    least = np.array([least_var, _LEAST_SD**2, least_var])
+    shift, stretch, uneven = np.sqrt(np.maximum([shift_var, stretch_var, uneven_var], least)).tolist()
+    return shift, stretch, uneven
 
 
 def _pool(squares: FloatArray, prior: float, n_prior: float) -> float:
@@ -222,11 +258,13 @@ def _pool(squares: FloatArray, prior: float, n_prior: float) -> float:
 
 
 def give_texts_their_part(judge: JudgeModel) -> JudgeModel:
-    """The judge whose ladders differ as wholes by no more than the prior; texts differ by the rest (context_sd).
+    """The judge whose ladders differ as wholes by no more than the prior; the texts of contexts differ by the rest.
 
-    Answers cannot tell a ladder that is low from texts that are good.
+    Answers cannot tell a ladder that is low from texts that are good, so that the prior has to divide what sets
+    contexts apart between the shift of ladders and context_sd.
     """
     shift, stretch, uneven = judge.rung_sd
-    ladder_shift = min(shift, RUNG_SD[0] * unit_of(judge.n_rungs))
+    prior_shift = RUNG_SD[0] * unit_of(judge.n_rungs)
+    ladder_shift = min(shift, prior_shift)
     context_sd = float(np.sqrt(shift**2 - ladder_shift**2))
     return replace(judge, rung_sd=(ladder_shift, stretch, uneven), context_sd=context_sd)

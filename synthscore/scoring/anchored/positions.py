@@ -1,10 +1,15 @@
-"""Answers + what the judge is like -> where the texts stand: Newton's method on a concave function, then Laplace.
+"""Answers + what the judge is like -> where the texts stand, and how sure that is. Pure NumPy.
 
-    sum over answers  w [ p_B log P_B + p_W log P_W + p_S log P_S ]  -  1/2 (r - level)' K (r - level)
-        -  1/2 (t - mean)^2 / sd^2
+The positions of rungs r and targets t are those at which the log-posterior is largest,
 
-Targets are compared with rungs alone, so that they are independent of each other given their ladder: the system falls
-apart into one of N x N for each ladder (Schur complement), whatever the number of targets.
+    sum over answers of  w [ p_B log P_B + p_W log P_W + p_S log P_S ]        what was answered, weighted
+        - 1/2 (r - level)' K (r - level)                                      rungs are expected near 1..N
+        - 1/2 (t - target_mean)^2 / target_sd^2                               targets near the mean of all targets
+
+which is concave, so that Newton's method finds it. Errors are its curvature there (Laplace's approximation).
+
+Targets are compared with rungs alone, so that they are independent of each other given their ladder. Newton's system
+therefore falls apart into one of N x N for each ladder (the Schur complement), however many targets there are.
 """
 
 from __future__ import annotations
@@ -19,11 +24,14 @@ from .correlation import Evidence
 from .model import JudgeModel, Posterior, Prior, SoftAnswers, margin, variance
 from .sharpness import Lengths, find_sharpness
 
-_STEP = 2.0  # nats by which one Newton step may change a log-odds
-_STEPS = 100  # steps with fixed weights
-_TOLERANCE = 1e-4  # rungs that the last of these may move a text; the remaining error is of the order of its square
-_REWEIGHTED = 100  # steps with weights that are computed anew for each
-_SETTLED = 3e-4  # rungs that the last of these may move a text
+_LARGEST_STEP = 2.0  # nats by which one Newton step may change a log-odds
+# Steps with weights that stay, and with weights that are computed anew for each step, as they depend on positions.
+_STEPS_FIXED = 100
+_STEPS_REWEIGHTED = 100
+# A ladder is settled once a step moves its texts by fewer rungs than this. With fixed weights the error that remains is
+# of the order of the step's square; with weights that follow the positions, steps shrink more slowly.
+_SETTLED_FIXED = 1e-4
+_SETTLED_REWEIGHTED = 3e-4
 
 
 def positions(answers: SoftAnswers, judge: JudgeModel, prior: Prior | None = None) -> Posterior:
@@ -38,26 +46,30 @@ def positions(answers: SoftAnswers, judge: JudgeModel, prior: Prior | None = Non
     else:
         search = _Search(answers, replace(judge, target_sd=judge.text_sd, context_sd=0.0), prior=prior)
         posterior, _ = search.settle()
+    # What the posterior takes as known adds to the errors: the scale, how sharp the judge is on this context (an error
+    # of which moves a text in proportion to its distance from the middle), and its bias on this text.
     off_middle = posterior.mean - (judge.n_rungs + 1) / 2
-    by_sharpness = (posterior.sharpness_sd[answers.target_ladder] * off_middle) ** 2
-    by_bias = (judge.bias_sd * search.lean) ** 2
-    variance = posterior.sd**2 + judge.scale_variance(posterior.mean) + (by_sharpness + by_bias)
+    sharpness_var = (posterior.sharpness_sd[answers.target_ladder] * off_middle) ** 2
+    bias_var = (judge.bias_sd * search.lean) ** 2
+    variance = posterior.sd**2 + judge.scale_variance(posterior.mean) + (sharpness_var + bias_var)
     return replace(posterior, sd=np.sqrt(variance))
 
 
 def _place_contexts(answers: SoftAnswers, judge: JudgeModel) -> tuple[Posterior, _Search]:
     """Where ladders and their texts stand, by the judge's own prior.
 
-    Answers say only where a ladder and its texts stand relative to each other. So what sets a context apart is first
-    all given to its ladder; then its texts get their part.
+    Answers say only where the texts of a context stand relative to its ladder. So what sets a context apart from others
+    is first all given to its ladder (whose shift then has the variance of both), and then divided.
     """
     shift, stretch, uneven = judge.rung_sd
-    as_ladders = replace(judge, rung_sd=(math.hypot(shift, judge.context_sd), stretch, uneven), context_sd=0.0)
+    whole_shift = math.hypot(shift, judge.context_sd)
+    as_ladders = replace(judge, rung_sd=(whole_shift, stretch, uneven), context_sd=0.0)
     prior = as_ladders.prior(answers.n_ladders)
     if judge.sharpness_sd:
-        equal = as_ladders.equally_sharp
-        plain, _ = settle(answers, equal)
-        sharpness, sharpness_sd = find_sharpness(Lengths.measure(answers, plain, equal), judge)
+        equally_sharp = as_ladders.equally_sharp
+        by_equal, _ = settle(answers, equally_sharp)
+        lengths = Lengths.measure(answers, by_equal, equally_sharp)
+        sharpness, sharpness_sd = find_sharpness(lengths, judge)
         prior = replace(prior, sharpness=sharpness, sharpness_sd=sharpness_sd)
     search = _Search(answers, as_ladders, prior=prior)
     posterior, _ = search.settle()
@@ -69,32 +81,33 @@ def _place_contexts(answers: SoftAnswers, judge: JudgeModel) -> tuple[Posterior,
 def _give_texts_their_part(
     posterior: Posterior, shared: FloatArray, answers: SoftAnswers, judge: JudgeModel, as_ladders: JudgeModel
 ) -> Posterior:
-    """Give the texts their part (u) of what sets a context apart, which was all given to its ladder (s).
+    """Give the texts of a context their part (u) of what sets it apart, which was all given to its ladder (s).
 
-        s = shift - u,   E(u | s) = -(1 - rho) s,   rho = var(shift) / var(s)
+        s = shift - u,    E(u | s) = -part s,    part = 1 - var(shift) / var(s)
 
-    Ladder and texts move together, by u.
+    Ladder and texts then move together, by u. As s itself is only estimated, E(s | rungs) = weight @ (rungs - level),
+    the variance of u adds to the errors, and what rungs and texts have in common with s is taken into account.
 
     shared : covariances of targets and rungs, shape (n_targets, N)
     as_ladders : the judge by whom the ladder was given all of it
     """
     n = answers.n_rungs
     ladder = answers.target_ladder
-    total = as_ladders.rung_sd[0] ** 2
+    total = as_ladders.rung_sd[0] ** 2  # var(s)
     part = 1 - judge.rung_sd[0] ** 2 / total
-    weight = total * as_ladders.rung_precision().sum(axis=1)  # E(s | rungs) is weight @ (rungs - level)
-    unknown = total - total * weight.sum()
-    spread = part**2 * unknown + part * (1 - part) * total
+    weight = total * as_ladders.rung_precision().sum(axis=1)
+    unknown = total - total * weight.sum()  # var(s | rungs)
+    added = part**2 * unknown + part * (1 - part) * total  # var(u | rungs)
     move = -part * (posterior.rungs - np.arange(1.0, n + 1)) @ weight
-    known = np.einsum("n,cnm,m->c", weight, posterior.rung_cov, weight)
-    variance = posterior.sd**2 - 2 * part * shared @ weight + part**2 * known[ladder] + spread
-    carry = np.eye(n) - part * weight[None, :]
+    move_var = np.einsum("n,cnm,m->c", weight, posterior.rung_cov, weight)  # of E(s | rungs)
+    variance = posterior.sd**2 - 2 * part * shared @ weight + part**2 * move_var[ladder] + added
+    carry = np.eye(n) - part * weight[None, :]  # rungs + move, as a matrix
     return replace(
         posterior,
         mean=posterior.mean + move[ladder],
         sd=np.sqrt(variance),
         rungs=posterior.rungs + move[:, None],
-        rung_cov=carry @ posterior.rung_cov @ carry.T + spread,
+        rung_cov=carry @ posterior.rung_cov @ carry.T + added,
     )
 
 
@@ -120,7 +133,20 @@ def settle(
 
 
 class _Search:
-    """Positions on their way to the maximum."""
+    """Positions on their way to the maximum.
+
+    rungs, targets : where they stand now, rungs of the scale; shape (n_ladders, N) and (n_targets,)
+    pace : the share of Newton's step that each ladder makes, shape (n_ladders,)
+
+    After `newton`, at the positions as they were:
+
+    precision : of each target given the rungs, shape (n_targets,)
+    ratio : how far each target follows each of its rungs, shape (n_targets, N)
+    system : the curvature of each ladder's rungs, targets eliminated, shape (n_ladders, N, N)
+    lean : rungs by which a bias of one nat would move each target, shape (n_targets,)
+
+    After `result`, shared : covariances of each target and its rungs, shape (n_targets, N)
+    """
 
     def __init__(
         self, answers: SoftAnswers, judge: JudgeModel, start: Posterior | None = None, prior: Prior | None = None
@@ -137,7 +163,7 @@ class _Search:
         else:
             self.rungs = start.rungs.copy()
             self.targets = start.mean.copy()
-        self.pace = np.ones(answers.n_ladders)  # the share of Newton's step that each ladder makes
+        self.pace = np.ones(answers.n_ladders)
         self.last: tuple[FloatArray, FloatArray, FloatArray]  # step of rungs and targets, and the largest of a ladder
         self.about = answers.first >= answers.n_rungs  # answers about a target; the others are about two rungs
         self.target = answers.first[self.about] - answers.n_rungs
@@ -150,46 +176,68 @@ class _Search:
         return self.evidence.weight(self.probs())
 
     def newton(self, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Newton's step of rungs and targets. Also sets system, precision and ratio, for `result`, and lean, for
-        `positions`."""
-        answers, about, target, n = self.answers, self.about, self.target, self.answers.n_rungs
-        ladders = answers.target_ladder
+        """Newton's step of rungs and targets, shape (n_ladders, N) and (n_targets,)."""
+        answers = self.answers
+        about = self.about
+        target = self.target
+        n = answers.n_rungs
         n_targets = answers.n_targets
-        size = answers.n_ladders * n
         probs = self.probs()
         a = self.sharp[answers.ladder]
-        prior = self.judge.target_sd**-2.0
-        # First and minus second derivative of each answer by x_first - x_second.
+        # The first derivative of each answer's log-likelihood by x_first - x_second, and minus the second.
         push = weight * a * (answers.margin - margin(probs))
         pull = weight * a**2 * variance(probs)
-        grad_targets = np.bincount(target, push[about], n_targets) - prior * (self.targets - self.judge.target_mean)
-        self.precision = np.bincount(target, pull[about], n_targets) + prior  # of each target given the rungs
-        # Rungs by which a bias of one nat moves each target: almost 0 where it is asked about in both orders.
-        lean = pull / a * answers.sign
+
+        prior_precision = self.judge.target_sd**-2.0
+        off_mean = self.targets - self.judge.target_mean
+        grad_targets = np.bincount(target, push[about], n_targets) - prior_precision * off_mean
+        self.precision = np.bincount(target, pull[about], n_targets) + prior_precision
+        lean = pull / a * answers.sign  # The two orders have opposite signs, and nearly cancel where both were asked.
         self.lean = np.bincount(target, lean[about], n_targets) / self.precision
-        cross = np.bincount(target * n + answers.second[about], pull[about], n_targets * n).reshape(n_targets, n)
-        rung = answers.ladder[about] * n + answers.second[about]
-        grad = np.bincount(rung, -push[about], size).astype(np.float64)  # bincount of no answers gives integers
-        system = self.prior.precision.copy()
-        system[:, np.arange(n), np.arange(n)] += np.bincount(rung, pull[about], size).reshape(-1, n)
-        among_rungs = ~about
-        ladder = answers.ladder[among_rungs]
-        first = answers.first[among_rungs]
-        second = answers.second[among_rungs]
-        for i, j, sign in ((first, first, 1), (second, second, 1), (first, second, -1), (second, first, -1)):
-            np.add.at(system, (ladder, i, j), sign * pull[among_rungs])
-        grad += np.bincount(ladder * n + first, push[among_rungs], size)
-        grad -= np.bincount(ladder * n + second, push[among_rungs], size)
-        off_rungs = self.rungs - self.prior.rungs
-        grad_rungs = grad.reshape(-1, n) - np.einsum("cn,cnm->cm", off_rungs, self.prior.precision)
+        grad_rungs, system = self._derivatives_of_rungs(push, pull)
+
         # The Schur complement: each ladder's system after its targets are eliminated.
+        ladders = answers.target_ladder
+        cell = target * n + answers.second[about]
+        cross = np.bincount(cell, pull[about], n_targets * n).reshape(n_targets, n)
         self.ratio = cross / self.precision[:, None]
         system -= _sum_by(self.ratio[:, :, None] * cross[:, None, :], ladders, answers.n_ladders)
         grad_rungs += _sum_by(self.ratio * grad_targets[:, None], ladders, answers.n_ladders)
         self.system = system
         step_rungs = np.asarray(np.linalg.solve(system, grad_rungs[..., None])[..., 0], dtype=np.float64)
-        step_targets = grad_targets / self.precision + (self.ratio * step_rungs[ladders]).sum(axis=1)
-        return step_rungs, step_targets
+        follow = (self.ratio * step_rungs[ladders]).sum(axis=1)
+        return step_rungs, grad_targets / self.precision + follow
+
+    def _derivatives_of_rungs(self, push: FloatArray, pull: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The gradient by each ladder's rungs, shape (n_ladders, N), and minus the second derivatives, (.., N, N).
+
+        push, pull : as in `newton`. A rung is the second text of an answer about a target, so that its signs turn round
+        """
+        answers = self.answers
+        about = self.about
+        n = answers.n_rungs
+        size = answers.n_ladders * n
+        diagonal = np.arange(n)
+        rung = answers.ladder[about] * n + answers.second[about]
+        grad = np.bincount(rung, -push[about], size).astype(np.float64)  # bincount of no answers gives integers
+        system = self.prior.precision.copy()
+        system[:, diagonal, diagonal] += np.bincount(rung, pull[about], size).reshape(-1, n)
+
+        among_rungs = ~about
+        ladder = answers.ladder[among_rungs]
+        first = answers.first[among_rungs]
+        second = answers.second[among_rungs]
+        pull = pull[among_rungs]
+        np.add.at(system, (ladder, first, first), pull)
+        np.add.at(system, (ladder, second, second), pull)
+        np.add.at(system, (ladder, first, second), -pull)
+        np.add.at(system, (ladder, second, first), -pull)
+        grad += np.bincount(ladder * n + first, push[among_rungs], size)
+        grad -= np.bincount(ladder * n + second, push[among_rungs], size)
+
+        off_prior = self.rungs - self.prior.rungs
+        prior_grad = np.einsum("cn,cnm->cm", off_prior, self.prior.precision)
+        return grad.reshape(-1, n) - prior_grad, system
 
     def step(self, weight: FloatArray, moving: BoolArray) -> FloatArray:
         """Move the ladders that still move by a step; returns the largest step of each, rungs, shape (n_ladders,).
@@ -202,12 +250,14 @@ class _Search:
         np.maximum.at(largest, ladders, np.abs(step_targets))
         last_rungs, last_targets, last_largest = self.last
         self.last = step_rungs, step_targets, largest
+        # Below 0 where this step and the last one, as vectors, point in opposite directions.
         along = (step_rungs * last_rungs).sum(axis=1) + np.bincount(ladders, step_targets * last_targets, len(largest))
         turned_back = (along < 0) & (largest > last_largest / 2)
         self.pace[turned_back] /= 2
-        scale = moving * self.pace * np.minimum(1.0, _STEP / self.sharp / np.maximum(largest, 1e-300))
-        self.rungs += scale[:, None] * step_rungs
-        self.targets += scale[ladders] * step_targets
+        allowed = _LARGEST_STEP / self.sharp / np.maximum(largest, 1e-300)
+        share = moving * self.pace * np.minimum(1.0, allowed)
+        self.rungs += share[:, None] * step_rungs
+        self.targets += share[ladders] * step_targets
         return largest
 
     def climb(self, weight: FloatArray | None) -> BoolArray:
@@ -215,10 +265,13 @@ class _Search:
 
         weight : of each answer; None: computed anew for each step
         """
+        n_ladders = len(self.rungs)
         self.pace[:] = 1.0
-        self.last = np.zeros_like(self.rungs), np.zeros_like(self.targets), np.full(len(self.rungs), np.inf)
-        moving = np.ones(len(self.rungs), dtype=bool)
-        n_steps, tolerance = (_REWEIGHTED, _SETTLED) if weight is None else (_STEPS, _TOLERANCE)
+        self.last = np.zeros_like(self.rungs), np.zeros_like(self.targets), np.full(n_ladders, np.inf)
+        moving = np.ones(n_ladders, dtype=bool)
+        n_steps, tolerance = _STEPS_FIXED, _SETTLED_FIXED
+        if weight is None:
+            n_steps, tolerance = _STEPS_REWEIGHTED, _SETTLED_REWEIGHTED
         for _ in range(n_steps):
             step_weight = self.weight() if weight is None else weight
             moving &= self.step(step_weight, moving) >= tolerance
@@ -237,35 +290,41 @@ class _Search:
         """What the function `solve` returns, at the positions as they are."""
         self.newton(weight)
         answers = self.answers
-        about = self.about
-        among_rungs = ~about
-        cov = np.asarray(np.linalg.inv(self.system), dtype=np.float64)
-        self.shared = np.einsum("tn,tnm->tm", self.ratio, cov[answers.target_ladder])  # of each target and the rungs
-        variances = 1 / self.precision + (self.shared * self.ratio).sum(axis=1)
-        difference_vars = np.empty(len(answers))
-        ladder = answers.ladder
-        first = answers.first
-        second = answers.second
-        difference_vars[about] = cov[ladder, second, second][about] + variances[self.target]
-        difference_vars[about] -= 2 * self.shared[self.target, second[about]]
-        ladder = ladder[among_rungs]
-        first = first[among_rungs]
-        second = second[among_rungs]
-        variance_first = cov[ladder, first, first]
-        variance_second = cov[ladder, second, second]
-        difference_vars[among_rungs] = variance_first + variance_second - 2 * cov[ladder, first, second]
+        rung_cov = np.asarray(np.linalg.inv(self.system), dtype=np.float64)
+        self.shared = np.einsum("tn,tnm->tm", self.ratio, rung_cov[answers.target_ladder])
+        target_var = 1 / self.precision + (self.shared * self.ratio).sum(axis=1)
         n_answers: IntArray = np.bincount(self.target, minlength=answers.n_targets)
         posterior = Posterior(
             mean=self.targets,
-            sd=np.sqrt(variances),
+            sd=np.sqrt(target_var),
             rungs=self.rungs,
-            rung_cov=cov,
+            rung_cov=rung_cov,
             n_answers=n_answers,
             settled=settled,
             sharpness=self.prior.sharpness,
             sharpness_sd=self.prior.sharpness_sd,
         )
-        return posterior, np.maximum(difference_vars, 0.0)
+        return posterior, self._difference_vars(rung_cov, target_var)
+
+    def _difference_vars(self, rung_cov: FloatArray, target_var: FloatArray) -> FloatArray:
+        """var(first) + var(second) - 2 cov(first, second) of the two texts of each answer, shape (n_answers,)."""
+        answers = self.answers
+        variances = np.empty(len(answers))
+
+        about = self.about
+        ladder = answers.ladder[about]
+        rung = answers.second[about]
+        variances[about] = rung_cov[ladder, rung, rung] + target_var[self.target]
+        variances[about] -= 2 * self.shared[self.target, rung]
+
+        among_rungs = ~about
+        ladder = answers.ladder[among_rungs]
+        first = answers.first[among_rungs]
+        second = answers.second[among_rungs]
+        first_var = rung_cov[ladder, first, first]
+        second_var = rung_cov[ladder, second, second]
+        variances[among_rungs] = first_var + second_var - 2 * rung_cov[ladder, first, second]
+        return np.maximum(variances, 0.0)
 
 
 def log_odds_at(answers: SoftAnswers, judge: JudgeModel, posterior: Posterior) -> FloatArray:
@@ -277,10 +336,12 @@ def log_odds(
     answers: SoftAnswers, judge: JudgeModel, rungs: FloatArray, targets: FloatArray, sharpness: FloatArray
 ) -> FloatArray:
     """d of each answer, nats."""
-    is_rung = answers.first < answers.n_rungs
+    n = answers.n_rungs
+    is_rung = answers.first < n
     first = rungs[answers.ladder, np.where(is_rung, answers.first, 0)]
     if not is_rung.all():
-        first = np.where(is_rung, first, targets[np.where(is_rung, 0, answers.first - answers.n_rungs)])
+        target = np.where(is_rung, 0, answers.first - n)
+        first = np.where(is_rung, first, targets[target])
     difference = first - rungs[answers.ladder, answers.second]
     sharp = judge.discrimination * np.exp(sharpness)[answers.ladder]
     d: FloatArray = sharp * difference + judge.position_bias * answers.sign

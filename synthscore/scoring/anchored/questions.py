@@ -1,11 +1,12 @@
-"""What is asked for anchored scores: texts against rungs, and rungs against rungs.
+"""Texts on ladders -> the questions of anchored scores: texts against rungs, and rungs against rungs.
 
-All of it at once (synthscore.judging.asking), or in rounds: then adaptive.py says which question is next.
+Ladders of different lengths have scales of their own, so that texts are grouped by length (`group_by_length`). Then all
+is asked at once (synthscore.judging.asking), or in rounds (`ask_adaptively`): adaptive.py says which question is next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 
@@ -75,14 +76,18 @@ def group_by_length(
     groups = []
     for n, members in sorted(by_length.items()):
         ladders = {texts[index].ladder.context_id: texts[index].ladder for index in members}
-        names = {name: index for index, name in enumerate(ladders)}
-        ladder_of = [names[texts[index].ladder.context_id] for index in members]
+        numbers = {name: number for number, name in enumerate(ladders)}
+        ladder_of = [numbers[texts[index].ladder.context_id] for index in members]
+        # Ladder, text and rung of each pair that is asked about, numbered as in SoftAnswers, and the pair's own index.
         compared: list[tuple[int, int, int]] = []
         asked: list[int] = []
         for target, index in enumerate(members):
             asked += texts[index].pairs
-            compared += [(ladder_of[target], n + target, level - 1) for level in texts[index].levels]
-        placed = scales[n].ladders if n in scales else {}
+            for level in texts[index].levels:
+                compared.append((ladder_of[target], n + target, level - 1))
+        placed: Collection[str] = ()
+        if n in scales:
+            placed = scales[n].ladders
         for name, ladder in ladders.items():
             if name in placed:
                 continue
@@ -91,7 +96,7 @@ def group_by_length(
             pick = combinations if both_orders else permutations
             for one, other in pick(ladder.usable, 2):
                 asked.append(len(pairs))
-                compared.append((names[name], one.level - 1, other.level - 1))
+                compared.append((numbers[name], one.level - 1, other.level - 1))
                 pairs.append(Pair(ladder.context, attribute, one.text, other.text))
         group = LengthGroup(
             n_rungs=n,
@@ -114,7 +119,7 @@ def ask_adaptively(
     returns : whether each target that was asked about meets the rule, by its index in the call
     """
     asking = inquiry.asking
-    met = dict[int, bool]()
+    met: dict[int, bool] = {}
     rising = [group for group in groups if scales[group.n_rungs].judge.rungs_rise]
     n_skipped = sum(len(group.pairs) for group in groups if group not in rising)
     if progress and n_skipped:
@@ -124,17 +129,19 @@ def ask_adaptively(
         among_rungs += group.pairs[group.compared[:, 1] < group.n_rungs].tolist()
     if among_rungs:
         orders = [False, True][: asking.n_orders]
-        inquiry.ask(np.tile(among_rungs, len(orders)), np.repeat(orders, len(among_rungs)), progress)
+        pair = np.tile(among_rungs, len(orders))
+        swapped = np.repeat(orders, len(among_rungs))
+        inquiry.ask(pair, swapped, progress)
         if inquiry.postponed(np.array(among_rungs)).any():  # Without these answers, no next question can be chosen.
             return met
     verdicts = inquiry.verdicts()
     for group in rising:
         n = group.n_rungs
         scale = add_ladders(group.answers(verdicts), group.ladders, scales[n])
-        of_texts = group.compared[:, 1] >= n
-        _, text, rung = group.compared[of_texts].T
-        pair_of = np.full((len(group.members), n), -1, dtype=np.int64)
-        pair_of[text - n, rung] = group.pairs[of_texts]
+        about_texts = group.compared[:, 1] >= n
+        _, text, rung = group.compared[about_texts].T
+        pair_of = np.full((len(group.members), n), -1, dtype=np.int64)  # -1: not asked about
+        pair_of[text - n, rung] = group.pairs[about_texts]
         contexts = list(group.ladders)
         scale_of = np.array([ladder.scale for ladder in group.ladders.values()])[group.ladder_of]
         for block in _blocks(group, pair_of.max(axis=1), scale_of, inquiry.pairs):
@@ -149,6 +156,7 @@ def ask_adaptively(
                 return np.where(inquiry.postponed(pair)[:, None], np.inf, probs)
 
             block_contexts = [contexts[index] for index in group.ladder_of[block].tolist()]
+            n_samples = float(inquiry.signature.part("votes") or "inf")
             with together():
                 rounds = ask_in_rounds(
                     scale=scale,
@@ -157,7 +165,7 @@ def ask_adaptively(
                     stop=replace(stop, threshold=threshold),
                     both_orders=asking.n_orders == 2,
                     usable=block_pairs >= 0,
-                    n_samples=float(inquiry.signature.part("votes") or "inf"),
+                    n_samples=n_samples,
                 )
             for target, done in zip(block.tolist(), rounds.met.tolist(), strict=True):
                 met[group.members[target]] = done

@@ -1,7 +1,8 @@
-"""Answers -> whether a judge sees ladders rise, without a model and before anything is fitted. Pure NumPy.
+"""Answers -> whether a judge sees ladders rise. Pure NumPy, without a model, before anything is fitted.
 
-The margin of an answer is regressed on the level of its rung, by least squares, with a constant for each target in each
-order, and for each ladder.
+The better the rung that a text is compared with, the lower should be its margin. So the margin of an answer is
+regressed on how far the text asked about is above the other one, by least squares, with a constant for each target in
+each order, and for each ladder. `sees_rise` asks whether the slope is clearly above 0.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from .model import SoftAnswers
 
 _CLEAR = 2.0  # standard errors by which a slope clearly differs from 0
 _MOSTLY = 1.645  # normal quantile of a one-sided sign test at 95 %
-_TYPICAL = 0.05 / 5 + 0.7 / 25  # squared residual of an answer of variance 1/5, by the priors of noise and spread
+# Squared residual, noise V + spread V^2, of an answer with V = 1/5 by the priors of noise and spread, .05 and .7.
+_TYPICAL = 0.05 / 5 + 0.7 / 25
 
 
 class _Regression(NamedTuple):
@@ -37,9 +39,12 @@ class _Regression(NamedTuple):
         n = answers.n_rungs
         among_rungs = answers.first < n
         sign: FloatArray = np.where(among_rungs, answers.sign, 1.0)
-        up: FloatArray = sign * (np.where(among_rungs, answers.first, 0) - answers.second)
+        # Where a target stands is not known, but the same for all of its answers, so that its constant takes that up.
+        level = np.where(among_rungs, answers.first, 0)
+        up: FloatArray = sign * (level - answers.second)
         group_of_target = answers.n_ladders + 2 * (answers.first - n) + (answers.sign > 0)
-        group = np.unique(np.where(among_rungs, answers.ladder, group_of_target), return_inverse=True)[1]
+        groups = np.where(among_rungs, answers.ladder, group_of_target)
+        group = np.unique(groups, return_inverse=True)[1]
         return cls(
             up=_centre(up, group),
             margin=_centre(sign * answers.margin, group),
@@ -97,7 +102,8 @@ def slope_of_ladders(regression: _Regression, n_ladders: int) -> tuple[FloatArra
     ladder_of_pair = np.zeros(len(score), dtype=np.int64)
     ladder_of_pair[pair] = ladder
     scatter = np.bincount(ladder_of_pair, score**2, n_ladders)
-    n_constants = np.bincount(ladder[np.unique(group, return_index=True)[1]], minlength=n_ladders)
+    first_of_group = np.unique(group, return_index=True)[1]
+    n_constants = np.bincount(ladder[first_of_group], minlength=n_ladders)
     count = sum_by_ladder(np.ones_like(up))
     freedom = np.maximum(count - n_constants - 1, 0)
     stderr = np.sqrt((scatter * count + _TYPICAL * size) / (freedom + 1)) / size
@@ -111,7 +117,8 @@ def _rises(regression: _Regression) -> bool:
     slope = (up @ margin) / size
     residual = margin - slope * up
     freedom = max(len(residual) - len(np.unique(group)) - 1, 0)
+    # Both are variances of slope * size. That over pairs is drawn towards the typical one, as there may be few answers.
     scatter = (np.bincount(pair, up * residual) ** 2).sum()
-    by_pairs = (scatter * len(residual) + _TYPICAL * size) / (freedom + 1)
-    by_ladders = (np.bincount(ladder, up * residual) ** 2).sum()
-    return bool(slope * size > _CLEAR * np.sqrt(max(by_pairs, by_ladders)))
+    over_pairs = (scatter * len(residual) + _TYPICAL * size) / (freedom + 1)
+    over_ladders = (np.bincount(ladder, up * residual) ** 2).sum()
+    return bool(slope * size > _CLEAR * np.sqrt(max(over_pairs, over_ladders)))

@@ -21,23 +21,32 @@ def choose_answers(answers: SoftAnswers, most: int = MOST_ANSWERS) -> SoftAnswer
         return answers
     rng = np.random.default_rng(0)
     n = answers.n_rungs
+    n_targets = answers.n_targets
     ladder_of = answers.target_ladder
-    order = np.lexsort((rng.random(answers.n_targets), ladder_of))
-    starts = np.searchsorted(ladder_of[order], ladder_of[order])
-    turn = np.empty(answers.n_targets, dtype=np.int64)
-    turn[order] = np.arange(answers.n_targets) - starts
-    order = np.lexsort((rng.permutation(answers.n_ladders)[ladder_of], turn))
+
+    # turn : 0 for one target of each ladder, drawn at random, 1 for a second one, and so on.
+    by_ladder = np.lexsort((rng.random(n_targets), ladder_of))
+    first_of_ladder = np.searchsorted(ladder_of[by_ladder], ladder_of[by_ladder])
+    turn = np.empty(n_targets, dtype=np.int64)
+    turn[by_ladder] = np.arange(n_targets) - first_of_ladder
+
+    # Targets are taken turn by turn, ladders in a random order, while the answers about them are not too many. The
+    # first target of a ladder brings the answers about its rungs with it.
+    ladder_order = rng.permutation(answers.n_ladders)
+    order = np.lexsort((ladder_order[ladder_of], turn))
     among_rungs = answers.first < n
     about = np.where(among_rungs, 0, answers.first - n)
-    costs = np.bincount(about[~among_rungs], minlength=answers.n_targets)[order]
+    target_costs = np.bincount(about[~among_rungs], minlength=n_targets)
     ladder_costs = np.bincount(answers.ladder[among_rungs], minlength=answers.n_ladders)
-    costs = costs + np.where(turn[order] == 0, ladder_costs[ladder_of[order]], 0)
+    costs = target_costs[order] + np.where(turn[order] == 0, ladder_costs[ladder_of[order]], 0)
     n_kept = max(1, int(np.searchsorted(np.cumsum(costs), most, "right")))
     kept = np.zeros(answers.n_targets, dtype=bool)
     kept[order[:n_kept]] = True
     ladders = np.zeros(answers.n_ladders, dtype=bool)
     ladders[ladder_of[kept]] = True
     some = answers.take(np.where(among_rungs, ladders[answers.ladder], kept[about]))
+
+    # Ladders and targets are numbered anew.
     new_ladder = np.cumsum(ladders) - 1
     new_code = np.concatenate([np.arange(n), n + np.cumsum(kept) - 1])
     return replace(

@@ -175,13 +175,15 @@ class Scale:
         )
         names, index = np.unique(np.array(contexts, dtype=object), return_inverse=True)
         anchors = [self.ladders.get(name, unknown) for name in names]
-        mean = np.array([one.mean for one in anchors]).reshape(-1, n)
-        cov = np.array([one.cov for one in anchors]).reshape(-1, n, n)
+        mean = np.array([ladder.mean for ladder in anchors]).reshape(-1, n)
+        cov = np.array([ladder.cov for ladder in anchors]).reshape(-1, n, n)
+        sharpness = np.array([ladder.sharpness for ladder in anchors])
+        sharpness_sd = np.array([ladder.sharpness_sd for ladder in anchors])
         return Prior(
             rungs=mean[index],
             precision=np.linalg.inv(cov)[index],
-            sharpness=np.array([one.sharpness for one in anchors])[index],
-            sharpness_sd=np.array([one.sharpness_sd for one in anchors])[index],
+            sharpness=sharpness[index],
+            sharpness_sd=sharpness_sd[index],
         )
 
     def check(self, signature: Signature) -> None:
@@ -260,15 +262,19 @@ def three_way(verdicts: FloatArray, protocol: str) -> FloatArray:
 def _normalise(verdicts: FloatArray) -> FloatArray:
     """Without rounding errors. Rows whose sum is further from 1 stay as they are, and SoftAnswers refuse them."""
     total = verdicts.sum(axis=1, keepdims=True)
-    return verdicts / np.where(np.abs(total - 1) > 1e-6, 1.0, total)
+    only_rounding = ~(np.abs(total - 1) > 1e-6)
+    return verdicts / np.where(only_rounding, total, 1.0)
 
 
 def _read_scale(values: Mapping[str, Any]) -> Scale:
     """raises : ValueError, and its like, for what cannot be used"""
     judge = JudgeModel.from_dict(values["judge"])
+    ladders = {}
+    for name, anchors in values["ladders"].items():
+        ladders[name] = _read_anchors(name, anchors, judge.n_rungs)
     return Scale(
         judge=judge,
-        ladders={name: _read_anchors(name, anchors, judge.n_rungs) for name, anchors in values["ladders"].items()},
+        ladders=ladders,
         task=str(values["task"]),
         attribute=str(values["attribute"]),
         signature=Signature.parse(str(values["signature"])),

@@ -48,6 +48,8 @@ def gather_answers(
     known = ~np.isnan(probs).any(axis=1)
     ladder, first, second = np.tile(compared, (n_orders, 1))[known].T
     sign = np.repeat([1.0, -1.0][:n_orders], n_pairs)[known]
+    if n_samples is not None:
+        n_samples = n_samples.ravel()[known]
     return SoftAnswers(
         n_ladders=n_ladders,
         n_rungs=n_rungs,
@@ -57,7 +59,7 @@ def gather_answers(
         second=second,
         sign=sign,
         probs=three_way(probs[known], protocol),
-        n_samples=None if n_samples is None else n_samples.ravel()[known],
+        n_samples=n_samples,
     )
 
 
@@ -87,7 +89,8 @@ def add_ladders(answers: SoftAnswers, ladders: Mapping[str, Ladder], scale: Scal
     none = np.zeros(0, dtype=np.int64)
     rungs = replace(answers.take(answers.first < answers.n_rungs), target_ladder=none)
     posterior = positions(rungs, scale.judge)
-    if unsettled := [contexts[k] for k in lacking if not posterior.settled[k]]:
+    unsettled = [contexts[index] for index in lacking if not posterior.settled[index]]
+    if unsettled:
         warnings.warn(
             f"scale {scale.task}/{scale.attribute}: of {len(lacking)} ladders that it lacked, {len(unsettled)} (the "
             f"first: context {unsettled[0]!r}) still moved when the steps ran out, expected all to come to rest. Look "

@@ -1,12 +1,16 @@
-"""Is a ladder longer than others, or is the judge sharper on its context? Pure NumPy.
+"""Answers and positions -> how much of a ladder's length is the judge's sharpness on its context. Pure NumPy.
 
-In the judge's nats a ladder is exp(g + s) times as long as the median one, because the judge is sharper on its context
-(g) or because the ladder is stretched (s): rungs against each other cannot tell. Texts can: those of a context on which
-the judge is sharp lie further apart, too. So, over contexts,
+Some ladders look longer than others: in nats of the judge, a ladder is exp(g + s) times as long as the median one. It
+may be that the judge is sharper on that context (g), or that the rungs really are further apart (s, the stretch).
+Comparisons among rungs cannot separate the two. Texts can, because a sharper judge also sees the texts of that context
+spread further apart. Over contexts,
 
-    L = log length of the ladder  =  g + s,      T = log spread of the texts  =  g + h,      cov(L, T) = var(g)
+    L = log length of the ladder   =  g + s
+    T = log spread of the texts    =  g + h         h : how much more the texts of this context really differ
+    cov(L, T) = var(g)
 
-where h is how much the texts of contexts really differ in spread. All three are taken as normal.
+where g, s and h are independent and normal. `Lengths` measures L and T, `find_deviations` the standard deviations of g,
+s and h over all contexts, and `find_sharpness` g itself for each context.
 """
 
 from __future__ import annotations
@@ -20,14 +24,17 @@ import numpy as np
 from ...types import FloatArray, IntArray
 from .model import JudgeModel, Posterior, SoftAnswers, centred_levels
 
-_LEAST_KNOWN = 0.05  # Answers count as telling at least this share of a difference, so that nothing is divided by 0.
+_LEAST_KNOWN = 0.05  # Answers are taken to show at least this share of a difference, so that nothing is divided by 0.
+_LEAST_FREEDOM = 1e-9  # Stands for 0 degrees of freedom in a division: the result is then as good as infinite.
+_LEAST_VAR = 1e-12  # Stands for a variance of 0 in a division.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lengths:
     """L and T of each context, against the median ladder, and the variances of their errors; shape (n_ladders,).
 
-    spread_var is inf where fewer than two texts of a context have answers.
+    ladder, ladder_var : L
+    spread, spread_var : T; spread_var is inf where fewer than two texts of a context have answers
     """
 
     ladder: FloatArray
@@ -41,64 +48,76 @@ class Lengths:
         counts as stretch
         """
         ladder, ladder_var = _ladder_lengths(posterior, judge)
-        spread, spread_var, count = _text_spreads(answers, posterior, judge)
+        spread, spread_var, n_texts = _text_spreads(answers, posterior, judge)
+        # T is known up to a constant, which is chosen so that T - L = h - s is 0 on average over contexts.
         stretch = judge.rung_sd[1]
         weight = _normalise(1 / (spread_var + stretch**2))
-        spread = np.where(count > 1, spread - weight @ (spread - ladder), 0.0)
-        # The weighted mean of T was subtracted, so a single context says nothing, and errors are larger by that.
-        return cls(
-            ladder=ladder,
-            ladder_var=ladder_var,
-            spread=spread,
-            spread_var=spread_var / max(1 - float(weight @ weight), 1e-9),
-        )
+        mean_difference = weight @ (spread - ladder)
+        spread = np.where(n_texts > 1, spread - mean_difference, 0.0)
+        # A context that makes up much of that average says less about its own T, and a single context says nothing.
+        left = max(1 - float(weight @ weight), _LEAST_FREEDOM)
+        return cls(ladder=ladder, ladder_var=ladder_var, spread=spread, spread_var=spread_var / left)
 
 
 def _ladder_lengths(posterior: Posterior, judge: JudgeModel) -> tuple[FloatArray, FloatArray]:
     """L of each context and the variance of its error, shape (n_ladders,).
 
-    The posterior draws each length towards the expected one and shows only the part `known` of the difference, by which
-    it is therefore divided.
+        length^2 = sum of (rung - mean of rungs)^2 / what that sum is expected to be for the median ladder
+
+    The prior pulls the positions of rungs towards the median ladder, so that the posterior shows only a share, `known`,
+    of the difference in length. Dividing by this share undoes the pull.
     """
     n = judge.n_rungs
     _, stretch, uneven = judge.rung_sd
     level = centred_levels(n)
     size = level @ level
-    unknown = np.einsum("n,cnm,m->c", level, posterior.rung_cov, level) / size**2
-    known = np.maximum(1 - unknown / (stretch**2 + uneven**2 / size), _LEAST_KNOWN)
+    # The error and the prior variance of a ladder's slope, which is sum of level * rung / size.
+    slope_var = np.einsum("n,cnm,m->c", level, posterior.rung_cov, level) / size**2
+    slope_prior_var = stretch**2 + uneven**2 / size
+    known = np.maximum(1 - slope_var / slope_prior_var, _LEAST_KNOWN)
     centre = posterior.rungs.mean(axis=1, keepdims=True)
     squares = ((posterior.rungs - centre) ** 2).sum(axis=1)
-    length = np.log(np.maximum(squares / (size + uneven**2 * (n - 1)), 1e-6)) / 2
-    return length / known, unknown / known
+    expected_squares = size + uneven**2 * (n - 1)
+    length_squared = np.maximum(squares / expected_squares, 1e-6)  # The logarithm of 0 is not finite.
+    log_length = np.log(length_squared) / 2
+    return log_length / known, slope_var / known
 
 
 def _text_spreads(
     answers: SoftAnswers, posterior: Posterior, judge: JudgeModel
 ) -> tuple[FloatArray, FloatArray, IntArray]:
-    """T of each context up to a constant, the variance of its error, and the texts with answers, shape (n_ladders,).
+    """T of each context up to a constant, the variance of its error, and how many texts have answers, (n_ladders,).
 
-    The posterior shows only the square of the part `known` of the spread, by which it is therefore divided.
+        spread^2 = variance of the texts' positions + mean of the variances of their errors
+
+    Here the posterior shows only the square of the share `known`, because texts are pulled towards the mean as well.
+    The log of a variance with f degrees of freedom has the error variance trigamma(f / 2), and T is half of that log.
     """
     from scipy.special import polygamma
 
     n_ladders = answers.n_ladders
     asked = posterior.n_answers > 0
     ladder = answers.target_ladder[asked]
-    mean = posterior.mean[asked]
-    count: IntArray = np.bincount(ladder, minlength=n_ladders)
-    divisor = np.maximum(count, 1)
-    middle = np.bincount(ladder, mean, n_ladders) / divisor
-    unknown = np.bincount(ladder, posterior.sd[asked] ** 2, n_ladders) / divisor
-    freedom = np.maximum(count - 1, 1)
-    squares = np.bincount(ladder, (mean - middle[ladder]) ** 2, n_ladders) / freedom + unknown
-    known = np.maximum(1 - unknown / judge.target_sd**2, _LEAST_KNOWN)
-    spread = np.log(np.maximum(squares, 1e-12)) / 2 / known**2
-    error = np.where(count > 1, polygamma(1, freedom / 2) / 4 / known**2, np.inf)
-    return spread, error, count
+    position = posterior.mean[asked]
+    n_texts: IntArray = np.bincount(ladder, minlength=n_ladders)
+    divisor = np.maximum(n_texts, 1)
+    mean_position = np.bincount(ladder, position, n_ladders) / divisor
+    error_var = np.bincount(ladder, posterior.sd[asked] ** 2, n_ladders) / divisor
+    freedom = np.maximum(n_texts - 1, 1)
+    squares = np.bincount(ladder, (position - mean_position[ladder]) ** 2, n_ladders)
+    spread_squared = squares / freedom + error_var
+    known = np.maximum(1 - error_var / judge.target_sd**2, _LEAST_KNOWN)
+    log_spread = np.log(np.maximum(spread_squared, _LEAST_VAR)) / 2
+    log_spread_var = polygamma(1, freedom / 2) / 4
+    spread_var = np.where(n_texts > 1, log_spread_var / known**2, np.inf)
+    return log_spread / known**2, spread_var, n_texts
 
 
 class Deviations(NamedTuple):
-    """Standard deviations of g, s and h; told_apart says how far the texts could tell g from s, 0 (half each) to 1."""
+    """Standard deviations over contexts of g (sharpness), s (stretch) and h (spread).
+
+    told_apart : how far the texts could tell g from s, from 0 (not at all: each gets half of the variance of L) to 1
+    """
 
     sharpness: float
     stretch: float
@@ -107,49 +126,71 @@ class Deviations(NamedTuple):
 
 
 def find_deviations(lengths: Lengths, prior: float, n_prior: float) -> Deviations:
-    """Divide the variance of L between g and s.
+    """Divide the variance of L between sharpness (g) and stretch (s).
 
-    The guess without texts is half of it, with the standard deviation total / 2. cov(L, T) also estimates the variance
-    of g; the result is the mean of both, each weighted by the inverse of its variance.
+    There are two estimates of var(g). Without texts it is guessed to be half of var(L), give or take the other half.
+    With texts it is cov(L, T). The result is the mean of the two, each weighted by the inverse of its error variance.
 
-    prior : standard deviation of L that counts as n_prior ladders
+    prior : standard deviation of L that is expected before any answer, and counts as n_prior ladders
     """
     ladder = lengths.ladder
+    spread = lengths.spread
     measured = float(np.maximum(ladder**2 - lengths.ladder_var, 0).sum())
-    total = (measured + n_prior * prior**2) / (len(ladder) + n_prior)
-    weight = _normalise(1 / (lengths.spread_var + total))
-    freedom = 1e-9
+    ladder_total_var = (measured + n_prior * prior**2) / (len(ladder) + n_prior)
+
+    # Contexts count the less, the worse their T is known; `freedom` is the effective number of contexts, less 1.
+    weight = _normalise(1 / (lengths.spread_var + ladder_total_var))
+    freedom = _LEAST_FREEDOM
     if weight.any():
-        freedom = max(1 / float(weight @ weight) - 1, 1e-9)
-    spread_var = float(weight @ np.where(weight > 0, lengths.spread_var, 0.0))
-    ladder_var = float(weight @ lengths.ladder_var)
-    off_ladder = ladder - weight @ ladder
-    off_spread = lengths.spread - weight @ lengths.spread
-    cov = float(weight @ (off_ladder * off_spread)) * (1 + 1 / freedom)
-    var = float(weight @ (off_spread * off_spread)) * (1 + 1 / freedom)
-    var_of_cov = max(var, total + spread_var) * (total + ladder_var) / freedom
-    precision = 1 / var_of_cov
-    prior_precision = 4 / total**2
-    told_apart = precision / (precision + prior_precision)
-    sharp = float(np.clip(told_apart * cov + (1 - told_apart) * total / 2, 0.0, total))
-    spread = max(var - sharp - spread_var, 0.0)
+        freedom = max(1 / float(weight @ weight) - 1, _LEAST_FREEDOM)
+    mean_ladder_error = float(weight @ lengths.ladder_var)
+    finite_spread_var = np.where(weight > 0, lengths.spread_var, 0.0)
+    mean_spread_error = float(weight @ finite_spread_var)
+
+    # The covariance of two normal variables has an error variance of var(L) var(T) / freedom.
+    cov = _weighted_covariance(ladder, spread, weight, freedom)
+    spread_total_var = _weighted_covariance(spread, spread, weight, freedom)
+    least_spread_var = ladder_total_var + mean_spread_error
+    cov_error_var = max(spread_total_var, least_spread_var) * (ladder_total_var + mean_ladder_error) / freedom
+    precision = 1 / cov_error_var
+    guess_precision = 4 / ladder_total_var**2
+    told_apart = precision / (precision + guess_precision)
+
+    estimate = told_apart * cov + (1 - told_apart) * ladder_total_var / 2
+    sharpness_var = float(np.clip(estimate, 0.0, ladder_total_var))
+    spread_var = max(spread_total_var - sharpness_var - mean_spread_error, 0.0)
     return Deviations(
-        sharpness=math.sqrt(sharp),
-        stretch=math.sqrt(total - sharp),
-        spread=math.sqrt(spread),
+        sharpness=math.sqrt(sharpness_var),
+        stretch=math.sqrt(ladder_total_var - sharpness_var),
+        spread=math.sqrt(spread_var),
         told_apart=float(told_apart),
     )
 
 
 def find_sharpness(lengths: Lengths, judge: JudgeModel) -> tuple[FloatArray, FloatArray]:
-    """g of each context by its L and T, and the standard deviation of its error, shape (n_ladders,)."""
-    by_ladder = 1 / np.maximum(judge.rung_sd[1] ** 2 + lengths.ladder_var, 1e-12)
-    by_texts = 1 / (judge.spread_sd**2 + lengths.spread_var)
-    var = 1 / (max(judge.sharpness_sd, 1e-12) ** -2 + by_ladder + by_texts)
-    sharpness = (by_ladder * lengths.ladder + by_texts * lengths.spread) * var
+    """g of each context and the standard deviation of its error, shape (n_ladders,).
+
+    L and T are each an estimate of g, with error variances of var(s) and var(h) beside their own; a third is 0, the
+    prior's, with var(g). The result is their mean, weighted by precision, the inverse of the variance.
+    """
+    stretch = judge.rung_sd[1]
+    ladder_precision = 1 / np.maximum(stretch**2 + lengths.ladder_var, _LEAST_VAR)
+    text_precision = 1 / (judge.spread_sd**2 + lengths.spread_var)
+    prior_precision = max(judge.sharpness_sd, 1e-12) ** -2
+    var = 1 / (prior_precision + ladder_precision + text_precision)
+    sharpness = (ladder_precision * lengths.ladder + text_precision * lengths.spread) * var
     return sharpness, np.sqrt(var)
 
 
+def _weighted_covariance(x: FloatArray, y: FloatArray, weight: FloatArray, freedom: float) -> float:
+    """weight : sums to 1. freedom : one less than the number of contexts that these weights are worth"""
+    products = (x - weight @ x) * (y - weight @ y)
+    return float(weight @ products) * (1 + 1 / freedom)
+
+
 def _normalise(weight: FloatArray) -> FloatArray:
-    """The weights divided by their sum; zeros stay zeros."""
-    return weight / weight.sum() if weight.any() else weight
+    """The weights divided by their sum; where all are 0, they stay so."""
+    if not weight.any():
+        return weight
+    shares: FloatArray = weight / weight.sum()
+    return shares

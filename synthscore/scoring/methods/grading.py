@@ -76,8 +76,9 @@ class Grading(Method):
                 why = f"the text of its context {item.context_id!r} is not known. Add it to the row, as context"
                 scores[index] = unscored(item, texts.scored_as, why)
                 continue
+            text = item.require_target().text
             prompts[index] = texts.templates.rate(
-                context, texts.attribute, text=item.require_target().text, low=low, high=high, template=self.template
+                context, texts.attribute, text=text, low=low, high=high, template=self.template
             )
         signature = sign(
             judge,
@@ -139,14 +140,17 @@ class Direct(Grading):
                 f"cannot read numbers from {self.scale} out of this judge's probabilities: {error}; such as scale=1-9"
             ) from error
         failures = unanswered(answers, self.min_mass, self.max_unreported)
-        probs, unreported, mass = answers.probs, answers.unreported.tolist(), answers.label_mass.tolist()
+        probs = answers.probs
+        unreported = answers.unreported.tolist()
+        mass = answers.label_mass.tolist()
         made: list[str | dict[str, Any]] = []
         for row, item in enumerate(items):
             if row in failures:
                 made.append(failures[row])
                 continue
             p = probs[row]
-            argmax, expectation = float(numbers[p.argmax()]), float(p @ numbers)
+            argmax = float(numbers[p.argmax()])
+            expectation = float(p @ numbers)
             score = self._value(item, attribute, p, numbers, unreported[row])
             score["details"] = {"label_mass": mass[row], "expectation": expectation, "argmax": argmax}
             if note := unreported_note(unreported[row]):

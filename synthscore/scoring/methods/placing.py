@@ -60,9 +60,8 @@ class Place(Method):
         references = tools.require_references(texts.task, texts.attribute)
         scores: dict[int, Score] = {}
         by_length: dict[int, dict[int, ChosenLadder]] = {}  # how many rungs are shown -> index -> ladder
-        for index, (item, chosen) in enumerate(
-            zip(texts.items, find_ladders(texts, references, self.ladders), strict=True)
-        ):
+        chosen_ladders = find_ladders(texts, references, self.ladders)
+        for index, (item, chosen) in enumerate(zip(texts.items, chosen_ladders, strict=True)):
             if isinstance(chosen, str):
                 scores[index] = unscored(item, texts.scored_as, chosen)
             else:
@@ -92,37 +91,40 @@ class Place(Method):
         self, texts: Texts, ladders: Mapping[int, ChosenLadder], n_rungs: int, judge: Engine, progress: Progress | None
     ) -> dict[int, Score]:
         """The scores of texts whose ladders show as many rungs. ladders : by index of an item"""
-        shown = self._shown(n_rungs)
+        orders = self._orders(n_rungs)
         rows = texts.in_contexts(ladders)
-        questions = [
-            self._question(texts, row, ladders[row], order, number)
-            for row in rows
-            for number, order in enumerate(shown)
-        ]
+        questions = []
+        for row in rows:
+            for number, order in enumerate(orders):
+                questions.append(self._question(texts, row, ladders[row], order, number))
         labels = tuple(str(number) for number in range(1, n_rungs + 1))
         answers = stacked(labels, ask_engine(judge, questions, progress), capabilities_of(judge).reports_mass)
         failures = unanswered(answers, self.min_mass, self.max_unreported)
-        probs, mass = answers.probs, answers.label_mass
+        probs = answers.probs
+        mass = answers.label_mass
         scores: dict[int, Score] = {}
-        for place, row in enumerate(rows):
-            item, ladder = texts.items[row], ladders[row].ladder
-            own = range(place * len(shown), (place + 1) * len(shown))
-            failed = [failures[question] for question in own if question in failures]
+        for index, row in enumerate(rows):
+            item = texts.items[row]
+            ladder = ladders[row].ladder
+            asked = range(index * len(orders), (index + 1) * len(orders))  # the questions about this text
+            failed = [failures[question] for question in asked if question in failures]
             if failed:
                 scores[row] = unscored(item, texts.scored_as, failed[0])
                 continue
             levels = np.array([rung.level for rung in ladder.usable], dtype=np.float64)
-            value = np.mean([probs[question] @ levels[order] for question, order in zip(own, shown, strict=True)])
-            details = {"n_rungs": float(ladder.n_rungs), "label_mass": float(mass[list(own)].min())}
+            expected = [probs[question] @ levels[order] for question, order in zip(asked, orders, strict=True)]
+            value = np.mean(expected)
+            details = {"n_rungs": float(ladder.n_rungs), "label_mass": float(mass[list(asked)].min())}
             score = Score(item.id, item.context_id, texts.scored_as, float(value), details=details)
             scores[row] = on_scale(score, ladder)
         return scores
 
-    def _shown(self, n_rungs: int) -> list[IntArray]:
+    def _orders(self, n_rungs: int) -> list[IntArray]:
         """The orders in which the rungs are shown, one a question."""
         rng = np.random.default_rng(self.seed)
-        drawn = (rng.permutation(n_rungs) for _ in range(self.orders - 2))
-        return [np.arange(n_rungs), np.arange(n_rungs)[::-1], *drawn][: self.orders]
+        rising = np.arange(n_rungs)
+        drawn = [rng.permutation(n_rungs) for _ in range(self.orders - 2)]
+        return [rising, rising[::-1], *drawn][: self.orders]
 
     def _question(self, texts: Texts, row: int, chosen: ChosenLadder, order: IntArray, number: int) -> Question:
         """A question about a text. order : in which the rungs are shown. number : of the order"""

@@ -1,0 +1,133 @@
+"""Probabilities of labels -> better, worse and similar, about a pair's target. Pure NumPy: asks nobody.
+
+Each function is one step on the way from what a judge answers to a verdict:
+
+    read_labels      labels -> better, worse, similar of the text that a question was about
+    about_target     a question about the reference -> one about the target
+    combine_sides    two questions, "better?" and "worse?" -> one verdict
+    both_in_one      a verdict in each order of the two texts -> one verdict
+    margin_limits    what a server did not report -> how far it could move the verdict
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from ..types import BoolArray, FloatArray
+
+OrdersMean = Literal["log-odds", "probabilities"]
+"""What the mean of both orders is taken of (`both_in_one`): the same for a whole run, whose signature says it."""
+
+TURNED = [1, 0, 2]
+"""Columns of a verdict about the reference, in the order of one about the target: better and worse are exchanged."""
+
+
+def read_labels(protocol: str, values: FloatArray, *, absent: float) -> FloatArray:
+    """Numbers of labels -> the same numbers of better, worse and similar, of the text that each question was about.
+
+    values : shape (n_orders * n_sides, n_pairs, n_labels), the sides of an order one after the other
+    absent : the number of similar, where no label stands for it
+    returns : shape (n_sides, n_orders, n_pairs, 3)
+    """
+    if protocol == "compare":
+        return values[None]
+    similar = np.full(values.shape[:-1], absent)
+    better = values[..., 0]  # yes_no: Yes is better
+    worse = values[..., 1]
+    if protocol == "choose":  # the text in question is shown second
+        better, worse = worse, better
+    questions = np.stack([better, worse, similar], axis=-1)
+    if protocol == "yes_no_two_sided":
+        is_better = questions[0::2]
+        is_worse = questions[1::2][..., TURNED]  # Of the second question, Yes is worse.
+        return np.stack([is_better, is_worse])
+    return questions[None]
+
+
+def about_target(questions: FloatArray, swapped: BoolArray) -> FloatArray:
+    """The numbers of `read_labels`, turned where the question was about the reference: that the reference is better
+    means that the target is worse."""
+    turned = questions[::-1, ..., TURNED]  # "Is the reference better?" takes the place of "is the target worse?".
+    about_target: FloatArray = np.where(swapped[..., None], turned, questions)
+    return about_target
+
+
+def combine_sides(questions: FloatArray) -> FloatArray:
+    """Better, worse and similar by each question, shape (n_sides, ..., 3) -> those of a pair, shape (..., 3).
+
+    Of two questions, the first says how probable better is, the second worse. NaN where an answer is missing.
+    """
+    verdicts = np.array(questions[0])
+    if len(questions) == 2:
+        verdicts[..., 1:] = questions[1, ..., 1:]
+    verdicts[np.isnan(verdicts).any(axis=-1)] = np.nan
+    return verdicts
+
+
+def both_in_one(by_order: FloatArray, protocol: str, mean: OrdersMean) -> FloatArray:
+    """The verdict of both orders together: the mean of their log-probabilities, normalised over the labels.
+
+        p(l) = sqrt(p_0(l) p_1(l)) / sum_m sqrt(p_0(m) p_1(m))
+
+    A position bias that adds a constant to a label's log-odds cancels, whatever its size. NaN where no label is
+    possible in both orders. By "probabilities" the mean of these, for choices, which are 1 and 0.
+    by_order : float64, shape (n_orders, ..., 3), as of Verdicts. returns : shape (..., 3)
+    """
+    if len(by_order) == 1 or mean == "probabilities":
+        averaged: FloatArray = by_order.mean(axis=0)
+        return averaged
+    if protocol == "yes_no_two_sided":
+        # Better and worse are answers to two questions, each of which has Yes and No as its labels.
+        yes_and_no = np.stack([by_order, 1 - by_order], axis=-1)
+        together = _log_mean(yes_and_no)[..., 0]
+        together[np.isnan(together).any(axis=-1)] = np.nan
+        return together
+    return _log_mean(by_order)
+
+
+def _log_mean(probs: FloatArray) -> FloatArray:
+    """Of both orders; shape (2, ..., n_labels) -> (..., n_labels)."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(probs).mean(axis=0)
+    weights = _weights(logs)
+    mean: FloatArray = weights / weights.sum(axis=-1, keepdims=True)
+    return mean
+
+
+def _weights(log_probs: FloatArray) -> FloatArray:
+    """Numbers in proportion to the probabilities, over the last axis, the largest 1; NaN where all are impossible."""
+    top = log_probs.max(axis=-1, keepdims=True)
+    weights: FloatArray = np.exp(log_probs - np.where(np.isneginf(top), np.nan, top))
+    return weights
+
+
+def margin_limits(least: FloatArray, most: FloatArray) -> FloatArray:
+    """The least and the greatest that p(better) - p(worse) can be, where each log-probability is between two ends.
+
+        p(better) - p(worse) = (b - w) / (b + w + s),      rising in b, falling in w, and s draws it towards 0
+
+    So the greatest is at the most of better and the least of worse, with the least of similar where that is above 0 and
+    the most of it elsewhere. Exact: each limit is reached, or approached where a label may be arbitrarily improbable.
+
+    least, most : shape (..., 3), nats: better, worse, similar, all on one scale
+    returns : shape (2, ...): the least and the greatest; NaN where no label is possible. Of yes_no_two_sided, for each
+        of its questions, whose mean is p(better) - p(worse)
+    """
+    lowest = -_greatest_margin(least[..., TURNED], most[..., TURNED])
+    return np.stack([lowest, _greatest_margin(least, most)])
+
+
+def _greatest_margin(least: FloatArray, most: FloatArray) -> FloatArray:
+    """The greatest p(better) - p(worse); arguments as of `margin_limits`."""
+    better = most[..., 0]
+    worse = least[..., 1]
+    similar = np.where(better > worse, least[..., 2], most[..., 2])
+    corner = np.stack([better, worse, similar], axis=-1)
+    weights = _weights(corner)
+    greatest: FloatArray = (weights[..., 0] - weights[..., 1]) / weights.sum(axis=-1)
+    # Where worse alone is possible, it has all the probability, however improbable it may be.
+    nothing_else = np.isneginf(corner).all(axis=-1)
+    only_worse = nothing_else & (most[..., 1] > -np.inf)
+    return np.where(only_worse, -1.0, greatest)
