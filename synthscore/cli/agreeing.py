@@ -117,7 +117,9 @@ def _blocks(heads: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]], wid
 
 
 def _cell(value: float, low: float | None, high: float | None) -> str:
-    return _number(value) if low is None or high is None else f"{_number(value)} [{_number(low)}, {_number(high)}]"
+    if low is None or high is None:
+        return _number(value)
+    return f"{_number(value)} [{_number(low)}, {_number(high)}]"
 
 
 def _number(value: float) -> str:

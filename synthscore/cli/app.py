@@ -123,7 +123,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     ASSUMED.set(Assumed())
     try:
         try:
-            words = argv[:-1] if argv[-1:] == [EVERYTHING] and HELPS.intersection(argv[-2:]) else argv
+            words = argv
+            if argv[-1:] == [EVERYTHING] and HELPS.intersection(argv[-2:]):
+                words = argv[:-1]
             verb, given, _ = build_app(argv).parse_args(words, exit_on_error=False, print_error=False)
             messages = given.arguments.get("messages", messages)
             require_outputs_apart(verb.__name__, given.arguments)
@@ -139,7 +141,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if HELPS.intersection(words[1:]) and words is argv:
             print(f"All options: {' '.join(['synthscore', *words])} {EVERYTHING}")
         sys.stdout.flush()
-        return code if isinstance(code, int) else OK if {*argv} & {*HELPS, "--version", COMPLETE} else USAGE
+        if isinstance(code, int):
+            return code
+        return OK if {*argv} & {*HELPS, "--version", COMPLETE} else USAGE
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains once more when it ends
         return BROKEN_PIPE

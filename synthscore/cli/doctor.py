@@ -214,7 +214,8 @@ def _print_answers(verdicts: Verdicts, protocol: ProtocolName) -> None:
     rounds = ["good text asked about", "bad text asked about"]
     if protocol == "yes_no_two_sided":
         rounds = [f"{text}, {side}" for side in ("better?", "worse?") for text in rounds]
-    lines = [f"{'':<22}" + "".join(f"{label:>9}" for label in labels) + f"{'together':>10}   would rather answer"]
+    heads = "".join(f"{label:>9}" for label in labels)
+    lines = [f"{'':<22}{heads}{'together':>10}   would rather answer"]
     for row, name in enumerate(rounds):
         if row in answers.failures:
             lines.append(f"{name:<22}   not answered, see below")
@@ -245,9 +246,12 @@ def _print_report(report: JudgeReport, seconds: float, without: Sequence[str]) -
         shares = [each.in_order.value, each.in_order.stderr, each.by_counts.value]
         shares += [each.one_order.value, each.contradicts.value]
         row = [*key, len(each), *map(_percent, shares), each.prior, each.signal]
-        rows.append([*row, *([each.tells, each.tells_other] if others else ()), report.decisions[key]])
-    shown = table(rows, [*columns, *(["tells", "other"] if others else ()), "judges"], 140)
-    print("\n" + shown + "\n")
+        if others:
+            row += [each.tells, each.tells_other]
+        rows.append([*row, report.decisions[key]])
+    if others:
+        columns += ["tells", "other"]
+    print("\n" + table(rows, [*columns, "judges"], 140) + "\n")
     if others:
         print("tells, other: mean size of p(better) - p(worse), in the attribute and in one in which all are alike\n")
     cost = f"{counted(report.n_questions, 'question')} in {seconds:.1f} s"

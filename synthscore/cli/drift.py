@@ -77,4 +77,6 @@ def _shown(drift: Drift) -> str:
         (c.name, *(f"{seen.value:.2f} +- {seen.stderr:.2f}" for seen in (c.was, c.now)), f"{c.p:.2g}")
         for c in drift.changes
     ]
-    return "\n".join([*([table(rows, ("", "was", "is", "p"))] if rows else []), drift.words])
+    if not rows:
+        return drift.words
+    return f"{table(rows, ('', 'was', 'is', 'p'))}\n{drift.words}"

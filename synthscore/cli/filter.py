@@ -139,10 +139,13 @@ def _rule(min_score: float | None, alpha: float | None, certificate: str | None)
 
 def _lines(found: Filtered, rule: Rule) -> list[str]:
     decided = found.tally.counts.statuses["unscored"] - found.n_unscored_unsure
-    return [
-        *(["unsure:", *lines] if (lines := found.why_unsure.lines()) else []),
-        f"kept {found.decisions['kept']} of {found.n_rows} {rule.words}; {found.decisions['dropped']} dropped, "
-        + (f"{found.n_scored_unsure} unsure, " if found.n_scored_unsure else "")
-        + f"{found.n_unscored_unsure} unscored"
-        + (f"; {decided} unscored by what they can be at least or most" if decided else ""),
-    ]
+    lines = found.why_unsure.lines()
+    if lines:
+        lines = ["unsure:", *lines]
+    counts = f"{found.decisions['dropped']} dropped, "
+    if found.n_scored_unsure:
+        counts += f"{found.n_scored_unsure} unsure, "
+    counts += f"{found.n_unscored_unsure} unscored"
+    if decided:
+        counts += f"; {decided} unscored by what they can be at least or most"
+    return [*lines, f"kept {found.decisions['kept']} of {found.n_rows} {rule.words}; {counts}"]

@@ -55,9 +55,11 @@ def usage() -> Iterator[None]:
 
 def as_usage(error: InputError) -> UsageError:
     """What a noun refuses, by the name that the option has."""
-    field = error.field
-    option = field.removeprefix("n_").replace("_", "-")
-    return UsageError(str(error).replace(f"{field} is", f"--{option} is", 1) if field else str(error))
+    words = str(error)
+    if error.field:
+        option = error.field.removeprefix("n_").replace("_", "-")
+        words = words.replace(f"{error.field} is", f"--{option} is", 1)
+    return UsageError(words)
 
 
 # ------------------------------------------------------------------------------------------------- lines for people
@@ -115,7 +117,8 @@ def table(rows: Iterable[Sequence[object]], headers: Sequence[str], width: int =
     is_number = re.compile(r"[-+]?[\d. ]*\d%?|-|").fullmatch
     justify = [str.rjust if all(map(is_number, column[1:])) else str.ljust for column in columns]
     last = len(headers) - 1
-    widths[last] = min(widths[last], max(width - sum(widths[:last]) - 2 * last, 20))
+    left = width - sum(widths[:last]) - 2 * last
+    widths[last] = min(widths[last], max(left, 20))
     return "\n".join(
         "  ".join(
             aligned(clip(text, size), size) for text, size, aligned in zip(row, widths, justify, strict=True)
@@ -127,7 +130,9 @@ def table(rows: Iterable[Sequence[object]], headers: Sequence[str], width: int =
 def clip(text: str, size: int) -> str:
     """The text on one line, cut at `size` characters."""
     flat = " ".join(text.split())
-    return flat if len(flat) <= size else flat[: max(size - 3, 0)].rstrip() + "..."
+    if len(flat) <= size:
+        return flat
+    return flat[: max(size - 3, 0)].rstrip() + "..."
 
 
 def _cell(value: object) -> str:
@@ -293,9 +298,10 @@ def plan_line(plan: QuestionCounter) -> str:
     line += f": about {counted(plan.n_tokens, 'token')}{how}"
     if pace := plan.pace:
         minutes = plan.n_new / pace / 60
-        line += (
-            f", {'less than a minute' if minutes < 1 else f'about {spaced(round(minutes))} min'} at {pace:.2g} a second"
-        )
+        duration = "less than a minute"
+        if minutes >= 1:
+            duration = f"about {spaced(round(minutes))} min"
+        line += f", {duration} at {pace:.2g} a second"
     return line
 
 
@@ -306,7 +312,8 @@ def spent_line(engine: StoredEngine) -> list[str]:
         return []
     rate = spent.n_asked / max(spent.seconds, 1e-9)
     failed = f" ({spaced(spent.n_failed)} failed)" if spent.n_failed else ""
-    line = f"{counted(spent.n_asked, 'question')} asked now{failed}, {rate:{',.0f' if rate >= 100 else '.2g'}} a second"
+    pace = f"{rate:,.0f}" if rate >= 100 else f"{rate:.2g}"
+    line = f"{counted(spent.n_asked, 'question')} asked now{failed}, {pace} a second"
     if tokens := usage_words(spent.usage):
         line += f": {tokens}"
     if engine.budget is not None and (cost := engine.budget.cost_of(engine)) is not None:
@@ -390,7 +397,10 @@ class Watched:
     def cost(self) -> list[str]:
         """What the model was really asked, a line; none where nothing was. With --dry-run, what it would be."""
         if self.plan is not None:
-            return [plan_line(self.plan.scaled_to(self.expected * self.plan.n_samples) if self.expected else self.plan)]
+            plan = self.plan
+            if self.expected:
+                plan = plan.scaled_to(self.expected * plan.n_samples)
+            return [plan_line(plan)]
         from ..store.engine import stored_engine
 
         stored = stored_engine(self.engine)

@@ -85,15 +85,19 @@ def redteam(
         low_to_high = f"{_percent(moved.raised.low)} to {_percent(moved.raised.high)}"
         crossed = f"{moved.n_crossed} of {moved.n_below}"
         shift = [f"{moved.shift.value:+.2f}", moved.shift.stderr]
-        named = f"{worst.name} ({_percent(of_worst.raised.value)})" if of_worst.raised.value > 0 else "-"
+        named = "-"
+        if of_worst.raised.value > 0:
+            named = f"{worst.name} ({_percent(of_worst.raised.value)})"
         rows.append([family, moved.raised.n, *shift, _percent(moved.raised.value), low_to_high, crossed, named])
     print(table(rows, ["family", "texts", "shift", "+-", "raised", "95 %", "crossed", "worst"], 110))
     beyond = [] if at_most is None else report.beyond(at_most)
     if beyond:
         print(f"\nMore than {_percent(at_most or 0)} of the texts are raised by: {', '.join(beyond)}.")
     asked = f"{counted(len(report.canaries), 'rung')}, {counted(len(report.attacks), 'attack')}"
-    unscored = [f"{counted(len(report.reasons), 'text')} unscored:", *reasons(report.reasons)] if report.reasons else []
-    messages.note(asked, *unscored, *engine.cost, signature=str(report.signature))
+    lines = [asked]
+    if report.reasons:
+        lines += [f"{counted(len(report.reasons), 'text')} unscored:", *reasons(report.reasons)]
+    messages.note(*lines, *engine.cost, signature=str(report.signature))
     if beyond:
         return ERROR
     return exit_code(not report.reasons)

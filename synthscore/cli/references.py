@@ -89,12 +89,15 @@ def show(
 
     chosen = References.load(source, revision=revision).select(task=task, attribute=attribute, context_id=context_id)
     for number, ladder in enumerate(chosen):
-        print("\n" * bool(number) + f"{ladder.task} / {ladder.context_id} / {ladder.attribute}")
+        if number:
+            print()
+        print(f"{ladder.task} / {ladder.context_id} / {ladder.attribute}")
         if number == 0 and ladder.context:
             print(_indented(ladder.context.text, "   "))
         for rung in ladder.rungs:
-            best = " (worst)" if rung.level == 1 else " (best)" if rung.level == ladder.n_rungs else ""
-            print(f"\n  {rung.level}{best}" + (f" failed: {rung.reason}" if rung.status == "failed" else ""))
+            end = {1: " (worst)", ladder.n_rungs: " (best)"}.get(rung.level, "")
+            failed = f" failed: {rung.reason}" if rung.status == "failed" else ""
+            print(f"\n  {rung.level}{end}{failed}")
             if rung.text:
                 print(_indented(rung.text, "     "))
             for entry in rung.provenance.get("history", ()) if history else ():

@@ -92,12 +92,18 @@ def changes(run: Run, min_score: float | None = None) -> list[RunChange]:
 
 
 def _by_name(run: Run, min_score: float | None) -> dict[str, ScoreGroup]:
-    several = len(run.scores) > 1
-    return {f"{one.attribute}, {one.name}" if several else one.attribute: one for one in groups(run, min_score)}
+    found = groups(run, min_score)
+    if len(run.scores) > 1:
+        return {f"{group.attribute}, {group.name}": group for group in found}
+    return {group.attribute: group for group in found}
+
+
+def _scored_by_id(group: ScoreGroup) -> dict[str, Score]:
+    return {score.id: score for score, _ in group.rows if score.value is not None}
 
 
 def _change(name: str, one: ScoreGroup, other: ScoreGroup) -> RunChange:
-    first, second = ({s.id: s for s, _ in group.rows if s.value is not None} for group in (one, other))
+    first, second = _scored_by_id(one), _scored_by_id(other)
     pairs = [(score, second[text_id]) for text_id, score in first.items() if text_id in second]
     before = floats(score.value for score, _ in pairs)
     after = floats(score.value for _, score in pairs)
@@ -129,5 +135,9 @@ def signature_changes(run: Run) -> dict[str, tuple[str | None, str | None]]:
     """Part of the signatures -> what it is in each run, where that differs."""
     if not run.sides:
         return {}
-    before, after = (Signature.merged(row.signature for row in side.rows if row.signature.parts) for side in run.sides)
+    before, after = map(_signature, run.sides)
     return before.differs(after)
+
+
+def _signature(run: Run) -> Signature:
+    return Signature.merged(row.signature for row in run.rows if row.signature.parts)

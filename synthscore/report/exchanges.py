@@ -44,7 +44,8 @@ class Exchanges:
     def __init__(self, run: Run, file: str | os.PathLike[str]) -> None:
         self._run = run
         self._store = Store(file, create=False)
-        self._engines = [Signature.parse(engine) for engine in {batch.engine: None for batch in self._store.batches()}]
+        engines = dict.fromkeys(batch.engine for batch in self._store.batches())
+        self._engines = [Signature.parse(engine) for engine in engines]
         self._templates: dict[tuple[str, str], Templates] = {}
 
     def find(self, row: ScoreRow) -> list[Exchange]:

@@ -83,7 +83,8 @@ def ticks(low: float, high: float) -> list[float]:
     power = 10 ** math.floor(math.log10(span / 4))
     steps = (power * m for m in (1, 2, 5, 10))
     step = next(step for step in steps if span / step <= 7)
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
     return [round(k * step, 10) for k in range(first, last + 1)]
 
 
@@ -218,7 +219,8 @@ def _rows(
             names.append(_text(across(mark.at), bottom + 16, mark.label, anchor="middle"))
     middle = WIDTH / 2
     if marks:
-        middle = (across(marks[0].at) + across(marks[-1].at)) / 2
+        left, right = across(marks[0].at), across(marks[-1].at)
+        middle = (left + right) / 2
     below = _text(middle, bottom + 34, label, "soft", "middle")
     return _svg(bottom + 40, title, described, *lines, *rows, *names, below)
 

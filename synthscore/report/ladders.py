@@ -40,8 +40,9 @@ class LadderView(NamedTuple):
     @property
     def shown(self) -> list[Score]:
         """The best and the worst, where there are more than VIEW."""
-        best, others = self.scored[: VIEW // 2], self.scored[VIEW // 2 :]
-        return best + others[-VIEW // 2 :]
+        half = VIEW // 2
+        others = self.scored[half:]
+        return self.scored[:half] + others[-half:]
 
     @property
     def steps(self) -> list[Rung | Score]:
@@ -84,9 +85,12 @@ def ladder_views(run: Run, found: Sequence[ScoreGroup], context_id: str | None =
 def _instructive(view: LadderView) -> tuple[bool, bool, bool, int, float]:
     """All scored, all rungs there, verdicts to see, many texts, far apart."""
     whole = all(score.status == "ok" for score in view.scores)
-    spread = best_first(view.scores[-1]) - best_first(view.scores[0]) if whole else 0.0
+    spread = 0.0
+    if whole:
+        spread = best_first(view.scores[-1]) - best_first(view.scores[0])
     full = len(view.ladder.usable) == view.ladder.n_rungs
-    return whole, full, any(score.verdicts for score in view.scores), len(view.scores), spread
+    has_verdicts = any(score.verdicts for score in view.scores)
+    return whole, full, has_verdicts, len(view.scores), spread
 
 
 class Interval(NamedTuple):

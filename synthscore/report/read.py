@@ -77,7 +77,8 @@ class Run:
         """The ladder that the text was scored on: of its signature's task, or, where that names none, the only one."""
         if self.references is None:
             return None
-        context_id, attribute = row.score.context_id, row.signature.part("attribute") or row.score.attribute
+        context_id = row.score.context_id
+        attribute = row.signature.part("attribute") or row.score.attribute
         task = row.signature.part("task")
         kind, _, shared = row.signature.part("ladder").partition("@")
         if kind == "shared":
@@ -120,7 +121,8 @@ def read_run(
     elif path.is_dir():
         _find_references(run, path)
     if not (run.scores or run.evaluation):
-        listing = f"seen: {', '.join([*run.unused, *(file.name for file in run.files)]) or 'nothing'}"
+        names = [*run.unused, *(file.name for file in run.files)]
+        listing = f"seen: {', '.join(names) or 'nothing'}"
         first = f". What could not be read: {run.left_out[0]}" if run.left_out else ""
         raise InputError(
             f"cannot report on {source}: it holds no scores or evaluation ({listing}). Expected rows with the columns "
@@ -198,7 +200,9 @@ def _take_texts(run: Run, name: str, rows: Iterable[Row], errors: list[InputErro
         if run.texts.setdefault(target.id, target).text != target.text:
             others.append(target.id)
     if others:
-        ids = ", ".join(map(repr, others[:3])) + (", ..." if len(others) > 3 else "")
+        ids = ", ".join(map(repr, others[:3]))
+        if len(others) > 3:
+            ids += ", ..."
         problem = f"{len(others)} of its texts have an id under which another text was read: {ids}"
         run.left_out.append(f"{name}: {problem}. The one read first is shown")
     return n_taken

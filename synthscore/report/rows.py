@@ -47,7 +47,8 @@ class RowList(NamedTuple):
     def ends(self, number: int) -> tuple[float | None, float | None]:
         """The first and the last score of a page."""
         start = number * LISTED
-        return self.rows[start].score.value, self.rows[min(start + LISTED, len(self.rows)) - 1].score.value
+        listed = self.rows[start : start + LISTED]
+        return listed[0].score.value, listed[-1].score.value
 
 
 class TextRows(NamedTuple):
@@ -108,7 +109,8 @@ def row_pages(
 
 def _texts(found: Iterable[ScoreGroup]) -> list[TextRows]:
     """In the order of their contexts, and in a context as they came."""
-    scores = grouped(((row.score.context_id, row.score.id), (group, row)) for group in found for row in group.rows)
+    rows = ((group, row) for group in found for row in group.rows)
+    scores = grouped(((row.score.context_id, row.score.id), (group, row)) for group, row in rows)
     contexts = grouped((context_id, (text_id, context_id)) for context_id, text_id in scores)
     ordered = chain.from_iterable(contexts.values())
     return [
@@ -136,13 +138,16 @@ def _to_exchange(found: Sequence[ScoreGroup]) -> set[int]:
     chosen: dict[int, None] = {}
     ranked = [sorted(group.rows, key=lambda row: best_first(row.score)) for group in found]
     whole = [[row.score for row in rows if row.score.status == "ok"] for rows in ranked]
-    chosen |= dict.fromkeys(id(row.score) for rows in ranked for row in rows if row.score.status != "ok")
+    for row in chain.from_iterable(ranked):
+        if row.score.status != "ok":
+            chosen[id(row.score)] = None
     for depth in range(max(map(len, whole), default=0)):
         if len(chosen) >= MOST_EXCHANGES:
             break
         for scores in whole:
             if depth < len(scores):
-                chosen[id(scores[depth])] = chosen[id(scores[-1 - depth])] = None
+                chosen[id(scores[depth])] = None
+                chosen[id(scores[-1 - depth])] = None
     return set(list(chosen)[:MOST_EXCHANGES])
 
 

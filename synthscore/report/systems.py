@@ -128,8 +128,14 @@ def _system(name: str, found: Sequence[ScoreGroup], own_rows: Sequence[IntArray]
         mean_score(group.values[own], [group.rows[row].score.context_id for row in own.tolist()])
         for group, own in zip(found, own_rows, strict=True)
     ]
-    n_unscored = sum(int((~group.scored[own]).sum()) for group, own in zip(found, own_rows, strict=True))
+    n_unscored = 0
+    for group, own in zip(found, own_rows, strict=True):
+        n_unscored += int((~group.scored[own]).sum())
     return System(name, n_texts=max(map(len, own_rows)), n_unscored=n_unscored, means=means)
+
+
+def _means(values: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    return {name: fmean(numbers) for name, numbers in values.items()}
 
 
 def _standing(group: ScoreGroup, written_by: np.ndarray) -> Standing | None:
@@ -143,9 +149,9 @@ def _standing(group: ScoreGroup, written_by: np.ndarray) -> Standing | None:
                 by_context.setdefault(name, {}).setdefault(score.context_id, []).append(score.value)
     if not values:
         return None
-    means = {name: fmean(own) for name, own in values.items()}
+    means = _means(values)
     best = min(means, key=lambda name: (-means[name], name))
-    contexts = {name: {context: fmean(own) for context, own in of.items()} for name, of in by_context.items()}
+    contexts = {name: _means(values_by_context) for name, values_by_context in by_context.items()}
     others = sorted(means.keys() - {best})
     gaps = [_below(contexts.get(best, {}), contexts.get(name, {})) for name in others]
     corrected = holm(np.array([math.nan if gap is None else _p_value(gap) for gap in gaps]))

@@ -45,9 +45,11 @@ def verdicts_by_rung(rows: Iterable[ScoreRow]) -> list[MeanVerdicts]:
         answers = table[table[:, 1] == level]
         better, worse, similar = answers[:, 3:6].mean(axis=0).tolist()
         tied = answers[:, 5] > answers[:, 3:5].max(axis=1)
-        one, other = (answers[answers[:, 2] == order] for order in (0, 1))
-        _, first, second = np.intersect1d(one[:, 0], other[:, 0], return_indices=True)
-        asked, swapped = one[first, 3:6], other[second, 3:6]
+        one_order = answers[answers[:, 2] == 0]
+        other_order = answers[answers[:, 2] == 1]
+        _, first, second = np.intersect1d(one_order[:, 0], other_order[:, 0], return_indices=True)
+        asked = one_order[first, 3:6]
+        swapped = other_order[second, 3:6]
         verdicts = MeanVerdicts(
             level=int(level),
             n=len(np.unique(answers[:, 0])),
@@ -58,7 +60,9 @@ def verdicts_by_rung(rows: Iterable[ScoreRow]) -> list[MeanVerdicts]:
             n_both=len(asked),
         )
         if len(asked):
-            changed = (asked[:, 0] > asked[:, 1]) != (swapped[:, 0] > swapped[:, 1])
+            better_as_asked = asked[:, 0] > asked[:, 1]
+            better_swapped = swapped[:, 0] > swapped[:, 1]
+            changed = better_as_asked != better_swapped
             verdicts = verdicts._replace(
                 as_asked=float(asked[:, 0].mean()), swapped=float(swapped[:, 0].mean()), changed=float(changed.mean())
             )

@@ -18,7 +18,9 @@ def counted(n: int, noun: str) -> str:
 
 def cut(noun: str, shown: int, n: int, which: str = "first") -> str:
     """How a list was cut: "the first 20 of 1 203 texts"; "" where it was not."""
-    return "" if n <= shown else f"the {which} {spaced(shown)} of {counted(n, noun)}"
+    if n <= shown:
+        return ""
+    return f"the {which} {spaced(shown)} of {counted(n, noun)}"
 
 
 def clip(text: str, most: int) -> str:
@@ -57,7 +59,9 @@ def points(value: float) -> str:
 
 
 def percent(part: float, whole: float = 1.0) -> str:
-    return "–" if not whole or math.isnan(part) else f"{100 * part / whole:.0f}\N{NO-BREAK SPACE}%"
+    if not whole or math.isnan(part):
+        return "–"
+    return f"{100 * part / whole:.0f}\N{NO-BREAK SPACE}%"
 
 
 def span(values: Sequence[float], show: Callable[[float], str], words: str = "{} to {}") -> str:
