@@ -52,7 +52,7 @@ REMEDY = re.compile(
 )
 RAW = re.compile(
     r"Traceback|\[Errno|sqlite3\.|object at 0x|<class |NoneType|KeyError|TypeError|AttributeError|ValueError|Exception"
-    r"|disk I/O error|jinja2\.|pyarrow|HFValidation|\bNone\b|\[\]"
+    r"|disk I/O error|jinja2\.|pyarrow|HFValidation|\bNone\b|(?<!\": )(?<!answers with )\[\]"  # not what a server wrote
 )
 FAST = Retry(tries=3, first_wait=0.001, longest_wait=0.01, aside_after=3, aside_for=0.002, asides=2)
 

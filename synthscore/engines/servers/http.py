@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
-import reprlib
 import sys
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -132,7 +133,9 @@ class Http:
         try:
             yield
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, ArithmeticError) as error:
-            what = f"unusable answer ({why_unreadable(error)}): {reprlib.repr(reply):.200}"
+            what = f"unusable answer ({why_unreadable(error)}): {_excerpt(reply)}"
+            if isinstance(error, KeyError):
+                what += ". Is this the address of its API?"
             raise self._error(what, retryable=True, parameter=getattr(error, "parameter", "")) from None
 
     def _send(self, send: Callable[[Any], object]) -> dict[str, Any]:
@@ -160,7 +163,7 @@ class Http:
             what = f"it answers with what is no JSON: {error}. Is this the address of its API?"
             raise self._error(what, retryable=True) from None
         if not isinstance(reply, dict):
-            what = f"it answers with {reply!r:.100}, expected a JSON object. Is this the address of its API?"
+            what = f"it answers with {_excerpt(reply)}, expected a JSON object. Is this the address of its API?"
             raise self._error(what, retryable=True)
         return reply
 
@@ -217,3 +220,16 @@ def _retry_after(header: str | None) -> float | None:
 
 def root_of(url: str) -> str:
     return url.removesuffix("/v1")
+
+
+def _excerpt(reply: object) -> str:
+    """The beginning of a reply, as the JSON that it came as; no more of it is encoded than is shown."""
+    parts = json.JSONEncoder(ensure_ascii=False, default=str).iterencode(reply)
+    text = "".join(islice(parts, _MOST_SHOWN))
+    if len(text) <= _MOST_SHOWN:
+        return text
+    return text[: _MOST_SHOWN - 3] + "..."
+
+
+_MOST_SHOWN = 200
+"""Characters of a reply. Each part that the encoder yields has at least one."""

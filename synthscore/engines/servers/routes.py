@@ -235,10 +235,17 @@ def _with_ids(reply: Mapping[str, Any]) -> list[tuple[int, float]]:
     return [(token_id(token), log_prob) for token, log_prob in told_token(reply, "id")]
 
 
+def one_choice(reply: Mapping[str, Any]) -> Mapping[str, Any]:
+    """raises : KeyError, TypeError, ValueError where there is not one choice, as was asked for"""
+    choices: Sequence[Mapping[str, Any]] = reply["choices"]
+    if len(choices) != 1:
+        raise ValueError(f"{len(choices)} choices, expected 1")
+    return choices[0]
+
+
 def told_token(reply: Mapping[str, Any], by: Literal["id", "token"], at: int = 0) -> list[tuple[int | str, float]]:
     """The tokens reported at one place of the answer, in both of the forms in which servers report them."""
-    (choice,) = reply["choices"]
-    reported = choice.get("logprobs")
+    reported = one_choice(reply).get("logprobs")
     if not reported:
         raise NoLogProbsError("no log-probabilities")
     if "content" not in reported:

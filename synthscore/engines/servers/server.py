@@ -21,7 +21,7 @@ from ..tokens import PromptTokenizer, settle_template, warn_of_boundary
 from ..words import LONG, SHORT
 from .http import root_of
 from .parameters import OF_LOG_PROBS, Parameters, named_parameters
-from .routes import ROUTES, SOFTWARE, Route, Words, constraint, whole
+from .routes import ROUTES, SOFTWARE, Route, Words, constraint, one_choice, whole
 from .served import Served
 from .steps import Known, NextToken, known_from_ids, known_from_text, next_tokens
 
@@ -223,7 +223,7 @@ class Server(Served):
     def _read_text(self, reply: Mapping[str, Any]) -> tuple[str, str, int]:
         """A text, why it ended, and its tokens. One that was all reasoning, or refused, may be none."""
         with self.http.reading(reply):
-            (choice,) = reply["choices"]
+            choice = one_choice(reply)
             message = choice.get("message") or {"content": choice.get("text")}
             reason, n_tokens = choice["finish_reason"], whole(reply["usage"]["completion_tokens"])
             if message.get("refusal"):
