@@ -197,7 +197,9 @@ def _cannot(what: str, source: Source, error: Exception) -> EngineError:
     """In one sentence. what : with {!r} in the place of the model's name"""
     name = source.gguf.name if source.gguf else source.name
     said = str(error).replace(str(source.gguf or source.place), name).replace(str(source.place), name)
-    begin, end = f"cannot {what.format(name)}: ", ". Download the model again, or take another"
+    begin, end = f"cannot {what.format(name)}: ", "; download the model again, or take another"
+    if isinstance(error, NotImplementedError):  # its files are whole
+        end = ""
     why = next((words for theirs, words in _IN_OUR_WORDS.items() if theirs in said), said)
     if isinstance(error, IndexError | AttributeError | TypeError | KeyError):
         why = "it is damaged, or of another form"
@@ -210,6 +212,7 @@ _IN_OUR_WORDS = {
     "couldn't find them in the cached files": "it is no folder, it was not downloaded, and the hub cannot be reached",
     "Couldn't instantiate the backend tokenizer": "it has no tokenizer that can be read",
     "ignore_mismatched_sizes": "its weights have other shapes than config.json says",
+    "contains custom code": "it comes with code of its own, which is not run",
     "Expecting property name": "one of its files of JSON is cut off or damaged",
 }
 """What transformers says -> what it means for whoever has the files."""
