@@ -12,7 +12,7 @@ prompts, tokens or models. Words:
     side       what is asked about the texts of a group: an attribute, under a context. Each side becomes a Group
     crossed    two sides in two attributes, of which each damage lowers one alone
     turned     two sides under two contexts: what is wrong under the one is right under the other
-    look       how a text is spelt and spaced, which has nothing to do with quality: raw, or like benchmarks (SURFACES)
+    look       how a text is spaced, and its capitals, which say nothing of quality: raw, or as in benchmarks (SURFACES)
 """
 
 from __future__ import annotations

@@ -3,13 +3,13 @@
 Such a model is an encoder. It reads each paragraph of a prompt in both directions, and each paragraph sees certain
 others (ParagraphPlan):
 
-    instructions, article, question     see the first of them, and the last REACH tokens before them
-    text 1  |  text 2                   see all of these, and the last REACH tokens of themselves; not each other
+    instructions, article, question     each sees the first one, and up to REACH tokens before it
+    text 1  |  text 2                   each sees all of these, and up to REACH tokens before it in the same text
     the cue at the end                  sees all
 
-and each sees itself. What a token is read as depends on what it sees alone, and is the same in all prompts that have
-it: of m texts compared with n others, m + n texts are read, and m x n cues. A prompt without texts under headings is
-read like the first line.
+and itself. What a token is read as depends on what it sees alone, and is the same in all prompts that have it: of m
+texts compared with n others, m + n texts are read, and m x n cues. In a prompt without texts under headings, all
+paragraphs are as in the first line.
 
 - together: prompts that share paragraphs are read in one forward, each paragraph once. Paragraphs that come again in
   later forwards, such as a context and its rungs, are not read again (kept.py).

@@ -346,7 +346,8 @@ def _text_ratio(answers: SoftAnswers, wide: JudgeModel, posterior: Posterior) ->
 
 
 def _rung_ratios(wide: JudgeModel, posterior: Posterior) -> Ratios:
-    """Where each rung stands on its ladder: rung k at k + its distance from the straight line through its ladder.
+    """Where each rung stands on its ladder: rung k at k + its distance from the straight line through its ladder,
+    the pull of the prior undone.
 
     The line, by least squares, is subtracted with its slope and height. So only the shape of a ladder counts here, not
     how long it is or where it stands. Two rungs are always on their line, and tell nothing.
