@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from synthscore.engines.isolated import states
+from synthscore.engines.isolated import last_hidden
 from synthscore.evaluation.agreement import agreement
 from synthscore.judging.templates import load_task
 
@@ -50,7 +50,7 @@ class Bench:
         if made is None:
             return None
         with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
-            read = states(self.trained.model.bert, [made.plan], torch.bfloat16)
+            read = last_hidden(self.trained.model.bert, [made.plan], torch.bfloat16)
             return np.asarray(self.trained.merit(read[torch.from_numpy(made.plan.ends)]).double()[:, 0])
 
     def damage(self, groups: Sequence[Group]) -> dict[str, float]:

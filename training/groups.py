@@ -7,7 +7,12 @@ document itself offers (good_texts.py). All other texts of the group are made fr
     above 0       damage to the attribute asked about (synthscore.degrade.damage, machine_text.py)
 
 A group is kept where the lengths of its texts do not tell which is better (`_Balance`). Knows nothing of files,
-prompts, tokens or models.
+prompts, tokens or models. Words:
+
+    side       what is asked about the texts of a group: an attribute, under a context. Each side becomes a Group
+    crossed    two sides in two attributes, of which each damage lowers one alone
+    turned     two sides under two contexts: what is wrong under the one is right under the other
+    look       how a text is spaced, and its capitals, which say nothing of quality: raw, or as in benchmarks (SURFACES)
 """
 
 from __future__ import annotations
@@ -23,20 +28,20 @@ from synthscore.degrade.damage import attributes
 from synthscore.degrade.edits import Material
 
 from .good_texts import BUILDERS, LIMITS, Base, Reasons
-from .machine_text import Source
+from .machine_text import DamageSource
 from .phrases import SURFACES, damaged_words, surface
 from .sides import Item, Side, make_sides
 
-CARELESS = frozenset({"RasaHQ/STAR"})  # too many slips of the pen to stand as good texts
+CARELESS = frozenset({"RasaHQ/STAR"})  # corpora with too many slips of the pen to stand as good texts
 WEIGHTS = {"summarization": 0.43, "dialogue": 0.38, "story": 0.12, "data_to_text": 0.05, "question": 0.02}
-SOURCES = {
+TASKS_OF_KIND = {  # that a document of each kind can be used for
     "article": ("summarization", "data_to_text", "question", "dialogue"),
     "dialogue": ("dialogue",),
     "story": ("story",),
 }
-FROM_ARTICLES = {(task, name) for task in SOURCES["article"] for name in attributes()[task] if task != "dialogue"}
+FROM_ARTICLES = {(task, name) for task in TASKS_OF_KIND["article"] for name in attributes()[task] if task != "dialogue"}
 FROM_ARTICLES.add(("dialogue", "groundedness"))  # Of dialogue, articles give this attribute alone.
-STYLES = {  # share of groups that are raw, in benchmark look, and mixed
+STYLES = {  # shares of groups whose texts are all raw, all in one look of benchmarks, and some of each
     "summarization": (0.25, 0.50, 0.25),
     "dialogue": (0.35, 0.50, 0.15),
     "story": (0.50, 0.30, 0.20),
@@ -44,7 +49,9 @@ STYLES = {  # share of groups that are raw, in benchmark look, and mixed
     "question": (0.70, 0.15, 0.15),
 }
 ONE_TEXT = ("data_to_text", "question")  # tasks with one good text for all attributes of a document
-LONGER_WINS = {  # how much more often the longer text may be the better one: here length is part of what is asked
+# The most that (pairs won by the longer text - pairs won by the shorter) / pairs may be, where length is part of what
+# is asked; 0.5: the longer text is the better one in 75 of 100 pairs. Of attributes that are not named: about 0.
+LONGER_WINS = {
     ("summarization", "relevance"): 0.4,
     ("dialogue", "engagingness"): 0.55,
     ("dialogue", "overall"): 0.5,
@@ -53,8 +60,8 @@ LONGER_WINS = {  # how much more often the longer text may be the better one: he
     ("dialogue", "naturalness"): 0.35,
     ("dialogue", "understandability"): 0.3,
 }
-NO_FULL_STOP = 0.25  # of the replies: it is no damage
-LEFT_OUT = {  # share of the documents: replies of one line, old novels and bookings would be most of all
+NO_FULL_STOP = 0.25  # share of the replies that lose the full stop at their end, which is no damage
+DIALOGUE_LEFT_OUT = {  # share of a corpus' dialogues: replies of one line, old novels and bookings would be most
     "jfainberg/self_dialogue_corpus": 0.85,
     "COST-ELTeC/ELTeC-eng": 0.5,
     "xenotaur/LCATS": 0.5,
@@ -74,7 +81,7 @@ class Shares:
 
     crossed : of the groups, where two attributes can be damaged apart: the same texts are asked about both
     turned : of the groups, where damage can be turned (TURNED): the same texts are asked about under two contexts
-    two_looks : of the groups: one of the texts stands there twice, in two looks
+    two_looks : of the groups: one of the texts is there twice, in two looks
     machine : of the paths of damage, where machines damage the attribute at all
     long : of the contexts: 220 words or more
     """
@@ -120,38 +127,38 @@ def groups(
     """Groups in the proportions of `tasks`, as far as the kinds of documents allow.
 
     max_words : of a context
-    per_document : attempts at each document, each of which gives up to two groups; rich sources have one for each
-        attribute
+    per_document : attempts at each document, each of which gives up to two groups; a document of a rich corpus (RICH)
+        has one for each attribute
     shares : of the kinds of data
     weak_replies : that a weak language model wrote (weak_replies.py): damaged ones beside people's
     reasons : counts why a document or an attempt gave no group
     """
     shares = shares or Shares()
     reasons = Counter() if reasons is None else reasons
-    pools: dict[str, deque[str]] = {kind: deque(maxlen=32) for kind in SOURCES}
+    pools: dict[str, deque[str]] = {kind: deque(maxlen=32) for kind in TASKS_OF_KIND}
     triples: deque[str] = deque(maxlen=32)
     tally = _Tally(tasks)
     balance = _Balance()
     for document in documents:
         kind = document["kind"]
         text = document["text"]
-        source = document.get("source", "")
-        if why := _why_left_out(kind, source, rng):
+        corpus = document.get("source", "")
+        if why := _why_left_out(kind, corpus, rng):
             reasons[f"{kind}: {why}"] += 1
             continue
         # Other documents of the kind lend their words to damage, so that the first ones give no groups.
         pool = pools[kind]
-        open_tasks = [task for task in SOURCES[kind] if tasks.get(task, 0) > 0]
+        open_tasks = [task for task in TASKS_OF_KIND[kind] if tasks.get(task, 0) > 0]
         if len(pool) < 3 or not open_tasks:
             reasons[f"{kind}: {'first documents' if open_tasks else 'no task'}"] += 1
             pool.append(text)
             continue
         options = tally.options(kind, open_tasks)
-        rich = source in RICH
-        most_groups = len(attributes()["dialogue"]) if rich else per_document
-        for _ in range(most_groups):
+        rich = corpus in RICH
+        n_attempts = len(attributes()["dialogue"]) if rich else per_document
+        for _ in range(n_attempts):
             kinds_so_far = [name for name in pools if pools[name]]
-            reachable = [task for task in tasks if any(task in SOURCES[name] for name in kinds_so_far)]
+            reachable = [task for task in tasks if any(task in TASKS_OF_KIND[name] for name in kinds_so_far)]
             task, enough = tally.choose_task(options, reachable)
             if not task:
                 reasons[f"{kind}: all tried"] += 1
@@ -173,8 +180,8 @@ def groups(
             if len(base.context.split()) > max_words:
                 reasons[f"{task}: context too long"] += 1
                 continue
-            material = Source(Material(base.context, base.facts, foreign), weak_replies, shares.machine)
-            for group in _groups(base, task, attribute, rng, material, shares, balance, reasons):
+            damage_source = DamageSource(Material(base.context, base.facts, foreign), weak_replies, shares.machine)
+            for group in _groups(base, task, attribute, rng, damage_source, shares, balance, reasons):
                 tally.count(task, group.attribute)
                 if task == "data_to_text":
                     triples.append(group.context)
@@ -182,11 +189,11 @@ def groups(
         pool.append(text)
 
 
-def _why_left_out(kind: str, source: str, rng: Generator) -> str:
+def _why_left_out(kind: str, corpus: str, rng: Generator) -> str:
     """Why a document is not used; "" where it is."""
-    if source in CARELESS:
+    if corpus in CARELESS:
         return "carelessly written source"
-    if kind == "dialogue" and rng.random() < LEFT_OUT.get(source, 0.0):
+    if kind == "dialogue" and rng.random() < DIALOGUE_LEFT_OUT.get(corpus, 0.0):
         return "enough of this source"
     return ""
 
@@ -217,7 +224,10 @@ class _Tally:
         return options
 
     def choose_task(self, options: Mapping[str, Sequence[str]], reachable: Sequence[str]) -> tuple[str, bool]:
-        """The task with most groups missing, "" where none has attributes left; and whether even it has enough."""
+        """The task that lacks most groups, "" where none has attributes left; and whether even it has clearly too many.
+
+        options : as of `options`. reachable : the tasks that the documents so far can be used for
+        """
         total = sum(self.by_task[task] for task in reachable) + 1
         weight = sum(self.weights[task] for task in reachable)
         missing = {}
@@ -231,7 +241,7 @@ class _Tally:
         return task, missing[task] < -allowed_excess
 
     def choose_attribute(self, task: str, names: Sequence[str], rng: Generator) -> str:
-        """The attribute with fewest groups, or in a quarter of the cases any."""
+        """Of these attributes of the task the one with fewest groups, or in a quarter of the cases any."""
         if rng.random() < 0.75:
             return min(names, key=lambda name: self.by_attribute[task, name])
         return names[int(rng.integers(len(names)))]
@@ -241,10 +251,11 @@ class _Tally:
 
 
 class _Balance:
-    """Keeps the longer text the better one in half of the pairs of an attribute, or more where LONGER_WINS says so."""
+    """Keeps the longer text the better one in about half of the pairs of an attribute, or in more of them, up to what
+    LONGER_WINS allows."""
 
     def __init__(self) -> None:
-        # (Task, attribute) -> pairs won by the longer text less pairs won by the shorter, in characters and in words.
+        # (Task, attribute) -> pairs won by the longer text - pairs won by the shorter; longer in characters, in words.
         self.net: dict[tuple[str, str], tuple[int, int]] = {}
         self.pairs: Counter[tuple[str, str]] = Counter()
 
@@ -267,7 +278,10 @@ class _Balance:
 
 
 def _net_longer(lengths: Sequence[int], severities: Sequence[float]) -> int:
-    """Pairs of texts of which the longer one is the better, less those of which the shorter one is."""
+    """Pairs of texts of which the longer one is the better, minus those of which the shorter one is.
+
+    lengths, severities : of each text, in one order; pairs of equal length or severity count 0
+    """
     net = 0
     for (length, severity), (other_length, other_severity) in combinations(zip(lengths, severities, strict=True), 2):
         if length == other_length or severity == other_severity:
@@ -282,16 +296,16 @@ def _groups(
     task: str,
     attribute: str,
     rng: Generator,
-    source: Source,
+    damage_source: DamageSource,
     shares: Shares,
     balance: _Balance,
     reasons: Reasons,
 ) -> list[Group]:
-    """One group, or two of the same texts, which ask about two attributes or under two contexts; none where no damage
-    fits."""
+    """The groups from one good text: one a side, so one, or two of the same texts. Of these, each is kept only if the
+    balance takes it. None where five tries give none, and `reasons` counts why."""
     why = "no damage fits"
     for _ in range(5):
-        sides = make_sides(base, task, attribute, rng, source, turned=shares.turned, crossed=shares.crossed)
+        sides = make_sides(base, task, attribute, rng, damage_source, turned=shares.turned, crossed=shares.crossed)
         if not sides:
             continue
         order = _choose_texts(task, sides, rng)
@@ -333,8 +347,8 @@ def _groups(
 
 
 def _choose_texts(task: str, sides: Sequence[Side], rng: Generator) -> list[int]:
-    """Up to five texts of a length that the task allows, in random order; none where too few fit, or no side tells them
-    apart."""
+    """Indices of up to five items of a length that the task allows, in random order; none where fewer than three fit,
+    or all are equally bad on one side."""
     low, high = LIMITS[task]
     items = sides[0].items
     fitting = [index for index, item in enumerate(items) if low <= len(item.text.split()) <= high]
@@ -390,8 +404,11 @@ def _shown_twice(order: list[int], looks: list[str], rng: Generator) -> tuple[li
 
 
 def _looks(task: str, n_texts: int, rng: Generator) -> tuple[list[str], str]:
-    """How each text looks, all alike or (some groups) each in its own way; and how the context and the facts do."""
-    raw, spaced, _ = STYLES[task]
+    """A look for each text, and one for context and facts.
+
+    By the shares of STYLES all texts are raw, all have the same look of benchmarks, or each is raw or in that look.
+    """
+    raw, benchmark, _ = STYLES[task]
     draw = rng.random()
     looks = ["raw"] * n_texts
     if draw >= raw:
@@ -399,7 +416,7 @@ def _looks(task: str, n_texts: int, rng: Generator) -> tuple[list[str], str]:
         if task == "data_to_text":
             options = ("ptb", "lower", "lower")
         look = options[int(rng.integers(len(options)))]
-        looks = [look if draw < raw + spaced or rng.random() < 0.5 else "raw" for _ in looks]
+        looks = [look if draw < raw + benchmark or rng.random() < 0.5 else "raw" for _ in looks]
     context_look = "raw"
     if task == "dialogue" and rng.random() < 0.7:
         context_look = looks[0]
@@ -407,7 +424,10 @@ def _looks(task: str, n_texts: int, rng: Generator) -> tuple[list[str], str]:
 
 
 def _context_words(rng: Generator, attribute: str, max_words: int, long: float) -> int:
-    """How long a context should be. Most are short, to learn much from few tokens; some are as long as real ones."""
+    """How many words a context should have. Most have few, to learn much from few tokens; some as many as real ones.
+
+    long : share of long ones, as Shares.long
+    """
     about_language = attribute in ("fluency", "grammar", "naturalness", "complexity")
     if rng.random() < long:
         low, high = 220, 500

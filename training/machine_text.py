@@ -20,7 +20,7 @@ from synthscore.degrade.reading import content_words, sentences
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Source:
+class DamageSource:
     """What damage is taken from.
 
     weak_replies : that a weak language model wrote, in other conversations
@@ -32,7 +32,7 @@ class Source:
     machines: float = 0.0
 
 
-Edit = Callable[[str, Generator, Source], "str | None"]
+Edit = Callable[[str, Generator, DamageSource], "str | None"]
 """A sentence -> the sentence in its place, or None where none can be made."""
 
 
@@ -51,7 +51,7 @@ _JOINT = re.compile(
 )
 
 
-def fused(sentence: str, rng: Generator, source: Source) -> str | None:
+def fused(sentence: str, rng: Generator, source: DamageSource) -> str | None:
     """The beginning of the sentence, and the end of one of the source's, cut at the same word."""
     own = _halves(sentence)
     options = [
@@ -75,7 +75,7 @@ def _halves(sentence: str) -> list[tuple[str, str, str]]:
     return made
 
 
-def chained(sentence: str, rng: Generator, source: Source) -> str | None:
+def chained(sentence: str, rng: Generator, source: DamageSource) -> str | None:
     """As many words as the sentence has, each one that followed the word before somewhere in the material."""
     followers: dict[str, list[str]] = defaultdict(list)
     material = source.material
@@ -106,7 +106,7 @@ _PREPOSITIONS = " of in to with by from for at on "
 _GOES_ON = _PREPOSITIONS + "was is were are and that which had has after when "
 
 
-def spliced(sentence: str, rng: Generator, source: Source) -> str | None:
+def spliced(sentence: str, rng: Generator, source: DamageSource) -> str | None:
     """The beginning of the sentence, up to a word that wants more, and the end of another one, which does not fit."""
     words = sentence.split()
     heads = [i for i in range(2, len(words) - 2) if f" {words[i]} " in _WANTS_MORE]
@@ -120,7 +120,7 @@ def spliced(sentence: str, rng: Generator, source: Source) -> str | None:
     return " ".join([*head, *tails[int(rng.integers(min(6, len(tails))))]]) if tails else None
 
 
-def scattered(sentence: str, rng: Generator, source: Source) -> str | None:
+def scattered(sentence: str, rng: Generator, source: DamageSource) -> str | None:
     """Another sentence of the context, three or more away."""
     parts = sentences(source.material.context)
     here = parts.index(sentence) if sentence in parts else -9
@@ -132,7 +132,7 @@ def scattered(sentence: str, rng: Generator, source: Source) -> str | None:
 _CLAUSE_END = re.compile(r",? (?=(?:and|but|which|who|that|when|after|before|because|while|as|where|although) )|, |; ")
 
 
-def chopped(sentence: str, rng: Generator, source: Source) -> str | None:
+def chopped(sentence: str, rng: Generator, source: DamageSource) -> str | None:
     """Instead of one sentence, the first clauses of two others."""
     made = []
     for part in sentences(source.material.context):
@@ -149,7 +149,7 @@ _APPOSITION = re.compile(r"^([^,]{5,60}), ([^,]{10,70}), ")
 _VERBS = re.compile(r" (?:is|was|are|were|has|had|have|will|can|would|could|said|says|became|did|does|do)\b")
 
 
-def fragment(sentence: str, rng: Generator, source: Source) -> str | None:
+def fragment(sentence: str, rng: Generator, source: DamageSource) -> str | None:
     """A piece of the sentence that has no verb."""
     made = [f"{match[1]}, {match[2]}." for match in [_APPOSITION.match(sentence)] if match]
     words = sentence.split()
@@ -159,7 +159,7 @@ def fragment(sentence: str, rng: Generator, source: Source) -> str | None:
     return made[int(rng.integers(len(made)))] if made else None
 
 
-def weakly_said(sentence: str, rng: Generator, source: Source) -> str | None:
+def weakly_said(sentence: str, rng: Generator, source: DamageSource) -> str | None:
     """A reply of a weak language model: any one, or, half of the time, of a few the one nearest to the context."""
     if not source.weak_replies:
         return None
@@ -202,7 +202,7 @@ MACHINES: Mapping[str, Machine] = {
 }
 
 
-def machines_for(task: str, attribute: str, source: Source) -> tuple[str, ...]:
+def machines_for(task: str, attribute: str, source: DamageSource) -> tuple[str, ...]:
     """The kinds that surely lower this attribute of this task, and that the source has something for."""
     return tuple(
         name
@@ -211,7 +211,7 @@ def machines_for(task: str, attribute: str, source: Source) -> tuple[str, ...]:
     )
 
 
-def machine_path(text: str, kinds: Sequence[str], rng: Generator, source: Source) -> Iterator[DamagedText]:
+def machine_path(text: str, kinds: Sequence[str], rng: Generator, source: DamageSource) -> Iterator[DamagedText]:
     """Ever worse versions of the text, a sentence each, in random order, until severity 1 or all are replaced."""
     parts = list(sentences(text))
     share = SHARE / max(2, len(parts))

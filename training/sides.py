@@ -19,7 +19,7 @@ from synthscore.degrade.damage import DamagedText, attributes, damage_path, dama
 from synthscore.degrade.edits import Material
 
 from .good_texts import Base, reworded
-from .machine_text import Source, machine_path, machines_for
+from .machine_text import DamageSource, machine_path, machines_for
 from .phrases import exchanged, once, replaced_phrase
 
 SMALLEST = 0.1  # severity worth a verdict
@@ -36,14 +36,16 @@ TURNED = {  # damage that replaces a word or a name; asked about under the conte
 }
 FACT_DAMAGE = ("swapped-roles", "entity-same-document", "negation", "number-changed")
 FACTS_FIRST = 0.6  # of the paths of damage where one of these lowers the attribute: what counts of words cannot see
-OF_OTHERS = 0.65  # of the good texts, where the context has others of another length that are as good
+OF_OTHERS = (
+    0.65  # share of the further good texts that are another one of the context's (Base.twins), where it has some
+)
 _DULL = frozenset({"generic-reply", "shortened-reply", "echoed-turn", "dropped-facts"})
 UNSURE = {  # dull replies are rated lower in these as well, whatever their wording
     ("dialogue", "naturalness"): _DULL,
     ("dialogue", "understandability"): _DULL,
 }
-MIN_GAP = 0.3  # between severities that come from different kinds of damage
-GRADED, FINE = 0.45, 0.3  # shares of groups whose worse texts are more and more damaged, or one that is hardly damaged
+MIN_GAP = 0.3  # least difference between severities that come from different kinds of damage
+GRADED, FINE = 0.45, 0.3  # shares of groups with ever more damaged worse texts, and with one that is hardly damaged
 TWO_BAD = 0.35  # share of groups with two texts that are equally bad
 OTHER_DAMAGE_GOOD, OTHER_DAMAGE_WORSE = 0.4, 0.25  # shares of good and of worse texts with damage to another attribute
 REWORDED = 0.85  # share of the further good texts that are reworded
@@ -73,11 +75,12 @@ class Side:
 
 
 def make_sides(
-    base: Base, task: str, attribute: str, rng: Generator, source: Source, *, turned: float, crossed: float
+    base: Base, task: str, attribute: str, rng: Generator, source: DamageSource, *, turned: float, crossed: float
 ) -> Sequence[Side]:
     """Texts of known severity, asked about in one attribute or two, under the context or under two; empty: none.
 
-    turned, crossed : how often the same texts are asked about on two sides, where they can be
+    source : what the damage takes its words from
+    turned, crossed : probability that the same texts are asked about on two sides, where they can be
     """
     if (task, attribute) in TURNED and rng.random() < turned:
         return _turned(base, task, attribute, rng, source)
@@ -96,7 +99,7 @@ def make_sides(
     return [Side(attribute, base.context, base.facts, items)]
 
 
-def _turned(base: Base, task: str, attribute: str, rng: Generator, source: Source) -> Sequence[Side]:
+def _turned(base: Base, task: str, attribute: str, rng: Generator, source: DamageSource) -> Sequence[Side]:
     """A good text and one with a word or name changed, under the context, and under one in which it is changed as well:
     what was wrong is then right. Nothing but the context tells."""
     exchange = _exchange(base, TURNED[task, attribute], rng, source)
@@ -127,7 +130,7 @@ class _Exchange(NamedTuple):
     facts: str
 
 
-def _exchange(base: Base, kinds: Sequence[str], rng: Generator, source: Source) -> _Exchange | None:
+def _exchange(base: Base, kinds: Sequence[str], rng: Generator, source: DamageSource) -> _Exchange | None:
     """The first damage, of these kinds in random order, that replaces a phrase which context or facts have as well."""
     for index in rng.permutation(len(kinds)):
         path = damage_path(base.text, (kinds[int(index)],), rng, source.material)
@@ -179,7 +182,9 @@ def _neutral(task: str, attribute: str) -> tuple[str, ...]:
     return tuple(kind for kind in neutral_for(task, attribute) if kind not in UNSURE.get((task, attribute), ()))
 
 
-def _crossed(base: Base, task: str, asked: tuple[str, str], rng: Generator, source: Source) -> dict[str, list[Item]]:
+def _crossed(
+    base: Base, task: str, asked: tuple[str, str], rng: Generator, source: DamageSource
+) -> dict[str, list[Item]]:
     """The same texts for two attributes: a good one or two, some with damage to one attribute alone, and some to the
     other alone. What tells the texts apart in the one is of no matter in the other."""
     good = [(base.text, "good")]
@@ -201,7 +206,7 @@ def _crossed(base: Base, task: str, asked: tuple[str, str], rng: Generator, sour
     return sides
 
 
-def _items(base: Base, task: str, attribute: str, rng: Generator, source: Source) -> list[Item] | None:
+def _items(base: Base, task: str, attribute: str, rng: Generator, source: DamageSource) -> list[Item] | None:
     """Texts of known severity: some as good as the base, some worse, on one or two paths of damage."""
     good = [Item(base.text, 0.0, "good", base.text)]
     for _ in range(int(rng.integers(1, 3))):
@@ -270,13 +275,15 @@ def _path(
     task: str,
     attribute: str,
     rng: Generator,
-    source: Source,
+    source: DamageSource,
     targets: Sequence[float],
     every: Sequence[str] = (),
 ) -> list[Item]:
-    """Steps on one path of damage, the first at or above each target severity (or the last of all).
+    """Steps on one path of damage: for each target severity the first step that reaches it, as far as the path goes.
 
+    targets : rising severities
     every : kinds to choose from; default: all that lower the attribute
+    returns : none where four paths reached no target
     """
     machines = () if every else machines_for(task, attribute, source)
     every = every or damages_for(task, attribute)

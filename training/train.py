@@ -31,7 +31,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 from transformers import AddedToken, AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
 
 from synthscore.engines.counts import Counted
-from synthscore.engines.isolated import lean, says_of, states
+from synthscore.engines.isolated import last_hidden, lean, says_of
 from synthscore.engines.loading import computes_in_bfloat16
 
 from .attention import TRAINED_ATTENTION
@@ -269,7 +269,7 @@ def lesson(
     """Losses: cross-entropy of the verdicts over the full vocabulary, how far the two orders of a pair contradict each
     other, and the helpers' (but not those in `without`). A pair counts the more, the clearer its verdict should be: 0.3
     for equal texts (or Similar would rule) to 1.3."""
-    read = states(trained.model.bert, [made.plan for made in batch], dtype_here())
+    read = last_hidden(trained.model.bert, [made.plan for made in batch], dtype_here())
     offsets = np.cumsum([0] + [made.plan.n_tokens for made in batch])
     parts, n_right, n_apart = [], [], []
     for made, offset in zip(batch, offsets[:-1], strict=True):
@@ -334,7 +334,7 @@ class Teacher:
         if made.protocol == ALONE or group.task not in self.tasks or WRITTEN_FOR_THIS in group.kinds:
             return made
         with torch.no_grad():
-            read = states(self.model.bert, [made.plan], torch.float32)
+            read = last_hidden(self.model.bert, [made.plan], torch.float32)
             logits = answered(self.model, read[torch.from_numpy(made.plan.ends)], made, self.says)
             answers = logits[:, self.label_ids[made.protocol]].softmax(-1).numpy()
         return replace(made, answers=answers, severities=np.full(len(made.severities), np.nan))

@@ -1,8 +1,9 @@
 """What can be wrong with a ladder, by its texts alone and by a judge's comparisons of its rungs. Pure; asks nobody.
 
 A finding names its rungs, its kind, its evidence, what to do, and the rungs that might be mended by writing them again.
-It is *flagged*, or only noted where the writer of the rungs usually causes it: damage leaves neighbours alike and
-endings cut.
+It is *flagged*, or only noted: that a judge hardly tells neighbours apart, that it wrote the rungs itself, and what the
+texts of rungs show that damage or a person wrote, where it may be meant (alike neighbours, cut endings, other lengths).
+A rung without a text, and a refusal, is flagged whoever wrote it.
 """
 
 from __future__ import annotations
@@ -55,20 +56,21 @@ MEANING: dict[str, tuple[str, str]] = {
 JUDGED = ("inverted", "level")
 """Kinds that a judge's comparisons of two rungs show."""
 
-EVEN = 0.05  # margin up to which a judge counts as finding two rungs equally good
+EVEN = 0.05  # margin, P(better) - P(worse), up to which a judge counts as finding two rungs equally good
 _TIMES = 2.0  # Lengths are looked at where the longest rung is more than this many times as long as the shortest.
-_PLAIN = ("degrade", "person")  # writers whose rungs differ by little, or end early, on purpose
+_PLAIN = ("degrade", "person")  # writers whose rungs may differ by little, end early or the like on purpose
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """Something wrong, or worth knowing, about a ladder.
 
-    levels : the rungs that it is about; empty for the ladder as a whole. kind : one of MEANING
+    levels : the rungs that it is about; empty for the ladder as a whole
+    kind : one of MEANING
     evidence : what was seen, in words
     flagged : False where it is only noted
     rewrite : the rungs that, written again, might mend it
-    amount : how bad it is, to compare findings of one kind on the same rungs
+    amount : how bad it is, higher is worse; only compares findings of one kind on the same rungs
     """
 
     levels: tuple[int, ...]
@@ -112,7 +114,7 @@ def last_written(n_rungs: int, levels: Iterable[int]) -> int:
     inner = [level for level in levels if level not in (1, n_rungs)]
     if not inner:
         return min(levels)
-    return max(inner, key=order.index)
+    return max(inner, key=order.index)  # written last: the fewest depend on it
 
 
 # ------------------------------------------------------------------------------------------------- texts alone
@@ -134,6 +136,7 @@ def text_findings(ladder: Ladder, judge: str = "", task: Task | None = None) -> 
 
 
 def _on_purpose(*rungs: Rung) -> bool:
+    """Whether what looks wrong with these rungs may be meant, as damage or a person wrote all of them."""
     return all(rung.provenance.get("writer") in _PLAIN for rung in rungs)
 
 

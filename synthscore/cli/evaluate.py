@@ -59,6 +59,7 @@ class PeopleOptions:
     limit: Limit = None
 
     def load(self, reading: Input, task: str | None) -> Ratings:
+        """The ratings of the benchmark, or of the file. task : of the texts of the file; None: none"""
         from ..evaluation.benchmarks import load_benchmark
         from ..evaluation.ratings import Ratings
 
@@ -221,14 +222,14 @@ def evaluate(
         print("\n".join(_list()))
         return OK
     specs = methods.specs(scores)
-    name = _name_of_scores(scores)
-    _refuse_contradictions(specs, name, scores, people, methods, model)
+    scores_name = _name_of_scores(scores)
+    _refuse_contradictions(specs, scores_name, scores, people, methods, model)
 
     asks_a_judge = any("judge" in uses(spec) for spec in specs)
     judges = name_judges(model) if asks_a_judge else ()
     judged = pair_with_judges(specs, judges)
     settings = figures.settings(every_figure=bool(json_ or output))
-    require_method(settings.against, [name, *judged] if name else judged)
+    require_method(settings.against, [scores_name, *judged] if scores_name else judged)
 
     all_ratings = people.load(reading, methods.task)
     ratings = all_ratings.limited(people.limit)
@@ -239,7 +240,7 @@ def evaluate(
     if scores:
         joined = people.join(all_ratings, scores, reading, attributes)
         some_rows_unused |= bool(joined.left_out)
-        left_out = joined.left_out
+        left_out = list(joined.left_out)
         without = [attribute for attribute in attributes if attribute not in joined.scores]
         if without and people.attribute:
             there = ", ".join(joined.scores)
@@ -249,8 +250,9 @@ def evaluate(
             )
         if without:
             left_out.append(f"{', '.join(without)}: {scores} holds no scores")
+        # Never empty: join() refuses rows of which none is about a rated attribute.
         attributes = tuple(attribute for attribute in attributes if attribute in joined.scores)
-        compared[name] = joined
+        compared[scores_name] = joined
 
     tools = methods.tools()
     if judges:
@@ -278,7 +280,7 @@ def evaluate(
     if output:
         evaluation.save(output)
     if json_:
-        print(json.dumps(_as_json(evaluation, name), ensure_ascii=False, allow_nan=False))
+        print(json.dumps(_as_json(evaluation, scores_name), ensure_ascii=False, allow_nan=False))
     else:
         print("\n".join(agreeing.lines(evaluation, figures.shown_levels, figures.shown_statistics)))
     messages.note(*costs, signature="\n".join(agreeing.signatures(evaluation)))
@@ -297,7 +299,7 @@ def _name_of_scores(scores: str | None) -> str:
 
 def _refuse_contradictions(
     specs: Sequence[str],
-    name: str,
+    scores_name: str,
     scores: str | None,
     people: PeopleOptions,
     methods: EvaluatedMethods,
@@ -307,17 +309,17 @@ def _refuse_contradictions(
     from ..evaluation.methods import uses
 
     asking = [spec for spec in specs if "judge" in uses(spec)]
-    climbing = [spec for spec in specs if "references" in uses(spec)]
+    using_ladders = [spec for spec in specs if "references" in uses(spec)]
     if model and not asking:
         raise UsageError("--model does nothing: none of the methods asks a judge. Leave it out, or name one that does")
-    if methods.references and not climbing:
+    if methods.references and not using_ladders:
         raise UsageError(
             "--references does nothing: none of the methods uses ladders. Leave it out, or name one that does"
         )
     if methods.ladder and not methods.references:
         raise UsageError(f"--ladder {methods.ladder} names one of --references, and there are none. Name them, too")
-    if climbing and not methods.references:
-        raise UsageError(f"{', '.join(climbing)} needs ladders. Name them: --references FOLDER")
+    if using_ladders and not methods.references:
+        raise UsageError(f"{', '.join(using_ladders)} needs ladders. Name them: --references FOLDER")
     if methods.prompts != "default" and not asking:
         raise UsageError(f"--prompts {methods.prompts} does nothing: none of the methods asks a judge. Leave it out")
     if people.human and people.benchmark:
@@ -330,8 +332,8 @@ def _refuse_contradictions(
         raise UsageError(
             f"--task {methods.task} does nothing with --benchmark {people.benchmark}, which has one. Leave it out"
         )
-    if name in specs:
-        raise UsageError(f"{scores} and a method are both called {name}. Rename the file")
+    if scores_name in specs:
+        raise UsageError(f"{scores} and a method are both called {scores_name}. Rename the file")
 
 
 # ------------------------------------------------------------------------------------------------- judges
@@ -348,8 +350,10 @@ def _announce_questions(
 ) -> None:
     """Announce how many questions each judge will be asked. Nothing is asked yet.
 
-    The questions about one attribute are counted for all, since every attribute has as many. A dry run, which also
-    plans the costs, counts all.
+    The questions about the first attribute, times the number of attributes, stand for all, since every attribute has as
+    many. A dry run, which also plans the costs, counts those about each.
+
+    attributes : one or more
     """
     from ..evaluation.judges import ask_nothing
     from ..store.engine import QuestionCounter
@@ -371,6 +375,7 @@ def _costs(engines: Mapping[str, Watched]) -> list[str]:
 
 
 def _exit_code(evaluation: Evaluation, messages: Messages, *, all_rows_used: bool) -> int:
+    """ERROR, with a warning, where no text has a score; else whether all rows were used and all texts scored."""
     statuses = {score.status for column in evaluation.scores.values() for score in column}
     if statuses <= {"unscored"}:
         messages.warn("nothing could be scored")
@@ -378,14 +383,14 @@ def _exit_code(evaluation: Evaluation, messages: Messages, *, all_rows_used: boo
     return exit_code(all_rows_used and statuses == {"ok"})
 
 
-def _as_json(evaluation: Evaluation, name: str) -> dict[str, Any]:
-    """The figures; of one file of scores alone, whose name this is, its attributes are at the top."""
+def _as_json(evaluation: Evaluation, scores_name: str) -> dict[str, Any]:
+    """The figures. Of a file of scores alone, its attributes are at the top, and "about" has all else."""
     figures = evaluation.to_json()
-    if evaluation.methods != (name,) or "about" in evaluation.attributes:
+    if evaluation.methods != (scores_name,) or "about" in evaluation.attributes:  # an attribute of the name of our key
         return figures
-    figures_of_file = figures.pop("methods")[name]
+    figures_of_file = figures.pop("methods")[scores_name]
     attributes = figures_of_file.pop("attributes")
-    return {**attributes, "about": {"method": name, **figures_of_file, **figures}}
+    return {**attributes, "about": {"method": scores_name, **figures_of_file, **figures}}
 
 
 def _list() -> Iterator[str]:

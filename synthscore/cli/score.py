@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -64,8 +63,11 @@ class ScoringOptions:
     score to the other side (docs/adaptive.md)"""
 
     def make_scoring(self, min_score: float | None = None, alpha: float | None = None) -> Scoring:
-        """The scoring that the options name. min_score, alpha : what --adaptive is to make clear
+        """The scoring that the options name.
 
+        min_score : with --adaptive, the threshold whose side each text's score is to be known for
+        alpha : with --adaptive, the probability that a text's score is on the other side, below which nothing more is
+            asked about it; None: ask until the rest of its ladder would hardly change the side (docs/adaptive.md)
         raises : UsageError for options that do nothing together; InputError for a file that holds no scales
         """
         from ..scoring.anchored import Anchored
@@ -117,7 +119,9 @@ class MethodOptions(ScoringOptions):
     ) -> Method:
         """The method that the options name.
 
-        n_judges : that score together. sharded : whether some of the contexts are scored alone
+        min_score, alpha : as of `make_scoring`
+        n_judges : that score together
+        sharded : whether only some of the contexts are scored here, and others elsewhere
         raises : UsageError for options that do nothing together; InputError; MethodError
         """
         from ..scoring.jury import require_fitted_errors
@@ -237,21 +241,22 @@ def score(
     if output is None and not (to or verdicts or why or dry_run) and is_terminal():
         overview = Overview()
 
-    scorers: list[Scorer] = []
+    scorers: list[Scorer] = []  # one a judge, from when `score_rows` makes it
 
     def make_scorer(engine: Engine) -> Scorer:
         scorers.append(Scorer(ladders, engine, task=on.task, attribute=on.attribute, asking=asking, method=method))
         return scorers[-1]
 
-    def explain(part: ScoredBatch) -> Iterator[str | None]:
-        """Of each score of a part."""
+    def explain(part: ScoredBatch, judges: OpenJudges) -> Iterator[str | None]:
+        """The column why: of each score of a part. Only once the part was scored."""
         assert ladders is not None
-        (judging,) = scorers
-        reasons = Explainer(ladders, judging.judge, on.task).explain(part, asked.progress)
+        (scorer,) = scorers
+        reasons = Explainer(ladders, scorer.judge, on.task).explain(part, judges.progress)
         return chain.from_iterable(reasons)
 
-    def made() -> Iterator[Mapping[str, Any]]:
-        parts = score_rows(batches, asked.judges, make_scorer, planned=asked.planned, progress=asked.progress)
+    def make_rows(judges: OpenJudges) -> Iterator[Mapping[str, Any]]:
+        """Score part after part, and count them in the tally; the rows to write, none where there is an overview."""
+        parts = score_rows(batches, judges.judges, make_scorer, planned=judges.planned, progress=judges.progress)
         for part in parts:
             tally.add(part.scored, method)
             if overview is not None:
@@ -259,18 +264,19 @@ def score(
                 continue
             rows = (score_row(score, signature, verdicts=verdicts) for score, signature in part.scored)
             if why:
-                rows = ({**row, "why": reason} for row, reason in zip(rows, explain(part), strict=True))
+                rows = ({**row, "why": reason} for row, reason in zip(rows, explain(part, judges), strict=True))
             yield from rows
 
     with OpenJudges(judge, messages, dry_run=dry_run) as asked:
         if dry_run:
-            deque(made(), maxlen=0)
+            exhaust(make_rows(asked))
             print(*asked.cost, sep="\n")
             return OK
         if overview is not None:
-            deque(made(), maxlen=0)
+            exhaust(make_rows(asked))
         else:
-            write_rows(scores_to(made(), to) if to else made(), output or "-")
+            made = make_rows(asked)
+            write_rows(scores_to(made, to) if to else made, output or "-")
     if overview is not None:
         print(*map(visible, overview.lines()), sep="\n", flush=True)
     statuses = tally.counts.statuses
@@ -281,6 +287,12 @@ def score(
         messages.warn("nothing could be scored")
         return ERROR
     return tolerance.exit_code(statuses.total() - statuses["ok"], statuses.total())
+
+
+def exhaust(rows: Iterable[Any]) -> None:
+    """Go through rows that are made on the way, for what making them does."""
+    for _ in rows:
+        pass
 
 
 # ------------------------------------------------------------------------------------------------- what is reported
@@ -314,7 +326,11 @@ def tell_scores(
 
 
 def asked_line(asking: Asking, counts: Counts) -> str:
-    """What was asked and what came of it."""
+    """What was asked and what came of it.
+
+    "20 targets x 5 rungs = 100 questions" where the product explains the number, else "20 targets, 2 attributes: 180
+    questions"; then how many scores there are.
+    """
     factors = {"target": counts.n_targets, "attribute": counts.n_attributes, "rung": counts.n_rungs}
     factors |= {"order": asking.n_orders, "side": asking.n_sides}
     asked = counted(counts.n_questions, "question")

@@ -3,16 +3,16 @@
 Such a model is an encoder. It reads each paragraph of a prompt in both directions, and each paragraph sees certain
 others (ParagraphPlan):
 
-    instructions, article, question     see what stands before them
-    text 1  |  text 2                   see these, and themselves; not each other
+    instructions, article, question     each sees the first one, and up to REACH tokens before it
+    text 1  |  text 2                   each sees all of these, and up to REACH tokens before it in the same text
     the cue at the end                  sees all
 
-What a token is read as depends on what it sees alone, and is the same in all prompts that have it: of m texts compared
-with n others, m + n texts are read, and m x n cues, and a text as an encoder was trained to read it. A prompt without
-two texts under headings is paragraphs that see what stands before them.
+and itself. What a token is read as depends on what it sees alone, and is the same in all prompts that have it: of m
+texts compared with n others, m + n texts are read, and m x n cues. In a prompt without texts under headings, all
+paragraphs are as in the first line.
 
 - together: prompts that share paragraphs are read in one forward, each paragraph once. Paragraphs that come again in
-  later forwards, such as a context and its rungs, are not read again (KeptStates).
+  later forwards, such as a context and its rungs, are not read again (kept.py).
 - single: one prompt a forward, so that a number depends on its own prompt alone.
 
 A check at load compares them. Such a model's config.json has a part "synthscore" (marks_of).
@@ -20,12 +20,11 @@ A check at load compares them. Such a model's config.json has a part "synthscore
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import groupby
-from threading import Lock
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -37,6 +36,7 @@ from transformers import AttentionInterface, AutoModelForMaskedLM
 from ..engine import Kind, Prompt
 from ..types import FloatArray, IntArray
 from .counts import Counted, SourceText
+from .kept import KeptStates, Paragraph, Paragraphs
 from .loading import choose_backend, disagreement
 from .local import LocalEngine, Questions, log_softmax
 from .tokens import PromptTokenizer
@@ -48,14 +48,15 @@ ATTENTION = "synthscore_apart"
 N_QUERIES = 160  # of one block: few enough that most keys of other prompts are never touched
 
 Block = tuple[int, int, torch.Tensor, torch.Tensor]
-"""Queries from, to; their keys; what is added to the scores, shape (n_queries, n_keys)."""
+"""A run of queries: the first, the last + 1; the numbers of the keys that any of them sees, shape (n_keys,); what is
+added to the scores, shape (n_queries, n_keys): 0 where the query sees the key, -1e9 where not."""
 
 Path = tuple[int, ...]
+"""Numbers of paragraphs in a ParagraphPlan."""
+
 MOST_TOKENS = 65_536  # of a prompt: memory grows with it
-REACH = 1024  # tokens before a piece of the context, or of a text, that it sees of the same
+REACH = 1024  # tokens of the same part, before a paragraph, that it sees at most
 HEADING = 3  # tokens: a word, a name and a colon
-KEPT_BYTES = 2**28  # of states: with nano 14,500 tokens, which is 20 contexts with their rungs
-KEPT_KEYS = 2**16  # of paragraphs that were met, with states or without: 15 MB
 
 SAYS = {1: ("better", "yes", "b"), -1: ("worse", "no", "a")}
 """Labels that are for the second text, and for the first."""
@@ -88,8 +89,8 @@ class IsolatedEngine(LocalEngine):
 
     @property
     def kept(self) -> KeptStates | None:
-        """States of the model as it is now. None below float32: rounding is in the second digit there, and an answer
-        would depend on what was asked long before."""
+        """Keys and values that the model as it is now has made. None below float32: rounding is in the second digit
+        there, and an answer would depend on what was asked long before."""
         if self.model.dtype != torch.float32:
             return None
         if not self._kept.are_of(self.model):
@@ -108,28 +109,31 @@ class IsolatedEngine(LocalEngine):
 
     def _run(self, sequences: Sequence[Paragraphs], kept: KeptStates | None = None) -> tuple[torch.Tensor, int]:
         """Log-probabilities of the token after each sequence, float32, shape (n_sequences, vocabulary), and the number
-        of tokens run over. kept : states to go on from, and to add to"""
+        of tokens that were read. kept : keys and values to go on from, and to add to; None: all is read"""
         known, again = kept.look_up(sequences) if kept else ({}, set())
         together = plan(sequences, known)
         carried = Carried(together, known, again)
         leaning = torch.from_numpy(leanings(together, self.counted))
         with torch.inference_mode():
-            read = states(self.model.base_model, [together], self.model.dtype, carried)
-            logits = self.model.cls(read[torch.from_numpy(together.ends - together.n_known)])
+            hidden = last_hidden(self.model.base_model, [together], self.model.dtype, carried)
+            logits = self.model.cls(hidden[torch.from_numpy(together.ends - together.n_known)])
             lean(logits, leaning, self._says)
         if kept:
             kept.keep(carried.left)
         return log_softmax(logits).cpu(), together.n_tokens - together.n_known
 
     def _problem(self, backend: Backend) -> str:
-        """The prompts are read three times: what is kept the second time is used the third."""
+        """Why this way of reading cannot be used: it and `single` disagree. "" where it can.
+
+        The prompts are read three times: what is kept the second time is used the third.
+        """
         if backend == "single":
             return ""
         texts = [np.array(self.prompts.encode(Prompt(text)), dtype=np.int32) for text in _CHECK_TEXTS]
         sequences = [split_paragraphs(text, self._marks) for text in texts]
         alone = torch.cat([self._run([sequence])[0] for sequence in sequences])
-        found = torch.cat([self._run(sequences, self.kept)[0] for _ in range(3)])
-        return disagreement(found, alone.repeat(3, 1), self.model.dtype)
+        together = torch.cat([self._run(sequences, self.kept)[0] for _ in range(3)])
+        return disagreement(together, alone.repeat(3, 1), self.model.dtype)
 
 
 # -------------------------------------------------------------------------------------------- how a BERT reads a plan
@@ -145,8 +149,8 @@ def marks_of(config: Any, tokenizer: Any) -> Marks:
 
 
 def leanings(planned: ParagraphPlan, counted: Counted) -> FloatArray:
-    """By how many nats the counts of each sequence's two texts are for the second one, shape (n_sequences,); 0 where it
-    is no question about two texts, or about an attribute without weights."""
+    """By how many nats what is counted in a sequence's two texts (counts.py) speaks for the second one, shape
+    (n_sequences,). 0 where it is no question about two texts, or about an attribute without weights."""
     sources: dict[Path, SourceText] = {}
     counts: dict[tuple[Path, Path], FloatArray] = {}
     leaning = np.zeros(len(planned.paths))
@@ -154,6 +158,7 @@ def leanings(planned: ParagraphPlan, counted: Counted) -> FloatArray:
     def ids_of(paragraphs: Path) -> IntArray:
         return planned.ids[planned.places(paragraphs)]
 
+    # Of the shared paragraphs, the first are the instructions, the last is the question. The source is between them.
     for index in range(len(leaning)):
         shared, *texts = (planned.paragraphs_of(index, part) for part in (SHARED, 1, 2))
         weights = counted.weights(ids_of(shared[-1:])) if shared and all(texts) else None
@@ -163,7 +168,7 @@ def leanings(planned: ParagraphPlan, counted: Counted) -> FloatArray:
             sources[shared] = SourceText(ids_of(shared[1:-1]), counted.vocabulary)
         for text in texts:
             if (shared, text) not in counts:
-                counts[shared, text] = sources[shared].counts(ids_of(text)[HEADING:-1])
+                counts[shared, text] = sources[shared].counts(ids_of(text)[HEADING:-1])  # without the empty line
         first, second = (counts[shared, text] for text in texts)
         leaning[index] = weights @ (second - first)
     return leaning
@@ -175,14 +180,15 @@ def says_of(tokenizer: Any) -> dict[int, list[int]]:
 
 
 def lean(logits: torch.Tensor, leaning: torch.Tensor, says: Mapping[int, list[int]]) -> None:
-    """Add leanings, shape (n_sequences,), to logits, in place: half to the labels for the second text, and half off
-    those for the first."""
+    """Add half of each leaning to the logits of the labels for the second text, and subtract half from those for the
+    first, in place. logits : shape (n_sequences, vocabulary). leaning : shape (n_sequences,), nats"""
     for sign, tokens in says.items():
         logits[:, tokens] += sign / 2 * leaning[:, None].to(logits)
 
 
 def blocks_of(plans: Sequence[ParagraphPlan], dtype: torch.dtype, device: Any = "cpu") -> list[Block]:
-    """Of plans that stand side by side in one sequence; queries are numbered without the tokens that are known."""
+    """The blocks of plans that stand side by side in one sequence. Queries are numbered without the tokens that are
+    known, which are not read; keys with them."""
     blocks, offset = [], 0
     for planned in plans:
         first = offset - planned.n_known
@@ -197,7 +203,11 @@ def blocks_of(plans: Sequence[ParagraphPlan], dtype: torch.dtype, device: Any = 
 def attention(
     module: Any, query: Any, key: Any, value: Any, mask: None, scaling: float, *, blocks: Sequence[Block], **_: Any
 ) -> tuple[torch.Tensor, None]:
-    """Block by block of queries, each with the keys that any of the block sees. Shapes (1, heads, n_tokens, size)."""
+    """What transformers calls for each layer: attention by blocks of queries, each with the keys that any of it sees.
+
+    query, key, value : shape (1, n_heads, n_tokens, size)
+    returns : shape (1, n_tokens, n_heads, size); and None, where others give the weights
+    """
     outputs = []
     with torch.autocast(query.device.type, enabled=False):
         for start, stop, keys, bias in blocks:
@@ -210,13 +220,15 @@ def attention(
 AttentionInterface.register(ATTENTION, attention)
 
 
-def states(
+def last_hidden(
     model: Any, plans: Sequence[ParagraphPlan], dtype: torch.dtype, carried: Carried | None = None
 ) -> torch.Tensor:
-    """Last hidden states of plans side by side, in one forward, shape (n_tokens that are read, hidden_size).
+    """The output of the last layer for the tokens of plans that stand side by side, in one forward, shape (tokens that
+    are read, hidden_size).
 
-    model : a BertModel with the attention of this module. dtype : that it computes attention in
-    carried : of one plan, where some of its tokens are known
+    model : a BertModel with the attention of this module
+    dtype : that it computes attention in
+    carried : keys and values of the tokens that are known, where there is one plan alone
     """
 
     def joined(name: str) -> torch.Tensor:
@@ -237,7 +249,11 @@ def states(
 class Carried:
     """The keys and values that a forward begins with, and those that it leaves; for the forward, a cache.
 
-    left : of each paragraph in `wanted`, shape (n_layers, 2, n_heads, n_tokens, size), once the forward is over
+    planned : what is read
+    known : keys and values of its first paragraphs, which are not read, in their order
+    wanted : keys (Paragraph.key) of the paragraphs whose keys and values are to be left
+    left : the keys (0) and values (1) of each paragraph in `wanted`, shape (n_layers, 2, n_heads, n_tokens, size), once
+        the forward is over
     """
 
     def __init__(self, planned: ParagraphPlan, known: Mapping[bytes, torch.Tensor], wanted: Collection[bytes]) -> None:
@@ -257,74 +273,14 @@ class Carried:
         return 0  # as each token's position is given
 
     def update(self, key: torch.Tensor, value: torch.Tensor, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of the tokens that are read -> of all that are seen, those that are known first. Shapes (1, n_heads,
-        n_tokens, size)."""
-        both = torch.cat([key, value])
+        """Keys and values of the tokens that are read -> those of all that are seen, the known ones first. Shapes (1,
+        n_heads, n_tokens, size)."""
+        both = torch.cat([key, value])  # as a batch of two
         for name, places in self._places.items():
             self._layers[name].append(both[:, :, places].clone())
         if self._known:
             both = torch.cat([*(states[layer] for states in self._known), both], dim=2)
         return both[:1], both[1:]
-
-
-class KeptStates:
-    """The states (keys and values) of paragraphs that were met before, under what they were read from: a context and
-    its rungs, which later calls ask about with other texts. Safe to use from several threads.
-
-    A paragraph's states are kept when it is read for the second time, so that texts which come once take no memory. The
-    least lately met are given up beyond KEPT_BYTES.
-    """
-
-    def __init__(self, model: Any) -> None:
-        self._weights = _weights_of(model)
-        self._token_bytes = 2 * model.config.num_hidden_layers * model.config.hidden_size * model.dtype.itemsize
-        self._lock = Lock()
-        self._by_key: OrderedDict[bytes, torch.Tensor | None] = OrderedDict()  # None: met once
-        self.n_bytes = 0
-
-    def are_of(self, model: Any) -> bool:
-        """Whether the model has the weights that it had, unchanged, in the same dtype and place. A change in place
-        through `.data`, which torch does not count, is not seen."""
-        was, now = ([(each.data_ptr(), n) for each, n in weights] for weights in (self._weights, _weights_of(model)))
-        return was == now
-
-    def look_up(self, sequences: Sequence[Paragraphs]) -> tuple[dict[bytes, torch.Tensor], set[bytes]]:
-        """What is kept of their paragraphs, the last ones aside; and those that were met before, and are to be kept: as
-        many as there can be room for."""
-        ends = {sequence[-1].key for sequence in sequences}  # asked for is their last layer, which is not kept
-        known: dict[bytes, torch.Tensor] = {}
-        again: set[bytes] = set()
-        room = KEPT_BYTES
-        sizes = {one.key: len(one.ids) for sequence in sequences for one in sequence if one.key not in ends}
-        with self._lock:
-            for key, n_tokens in sizes.items():
-                if (states := self._by_key.get(key)) is not None:
-                    known[key] = states
-                elif key in self._by_key and (room := room - n_tokens * self._token_bytes) >= 0:
-                    again.add(key)
-                self._by_key[key] = states
-                self._by_key.move_to_end(key)
-            self._give_up()
-        return known, again
-
-    def keep(self, states: Mapping[bytes, torch.Tensor]) -> None:
-        with self._lock:
-            for key, new in states.items():
-                old = self._by_key.pop(key, None)
-                self.n_bytes += new.nbytes - (0 if old is None else old.nbytes)
-                self._by_key[key] = new
-            self._give_up()
-
-    def _give_up(self) -> None:
-        while self.n_bytes > KEPT_BYTES or len(self._by_key) > KEPT_KEYS:
-            _, states = self._by_key.popitem(last=False)
-            self.n_bytes -= 0 if states is None else states.nbytes
-
-
-def _weights_of(model: Any) -> list[tuple[torch.Tensor, int]]:
-    """Each weight, and how often torch has counted that it was changed in place. As long as they are held, no other
-    weights can come to lie at their address."""
-    return [(weights.detach(), weights._version) for weights in model.parameters()]
 
 
 # -------------------------------------------------------------------------------------------- what is read once
@@ -350,71 +306,69 @@ class Marks:
     longest: int
 
     def text(self, paragraph: IntArray) -> int:
-        """1 or 2, if the paragraph begins this text; else 0."""
+        """Which text begins with this paragraph, 1 or 2; SHARED (0) if none does."""
         if len(paragraph) < 3 or paragraph[2] != self.colon:
             return SHARED
         return next((n for n, names in enumerate(self.names, 1) if int(paragraph[1]) in names), SHARED)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Paragraph:
-    """Of a sequence; or a piece of a long one.
-
-    part : what it is part of: SHARED, text 1 or 2, or CUE
-    ids : int64, shape (n_tokens,)
-    sees : keys of the paragraphs before it that it sees
-    key : of all that it is read from: two paragraphs that have the same are read as the same
-    """
-
-    part: int
-    ids: IntArray
-    sees: tuple[bytes, ...]
-    key: bytes
-
-
-Paragraphs = Sequence[Paragraph]
-
-
 def split_paragraphs(sequence: npt.ArrayLike, marks: Marks) -> list[Paragraph]:
-    """raises : ValueError for an empty sequence"""
+    """The paragraphs of a prompt, in their order, with the paragraphs before them that each sees.
+
+    A paragraph ends behind a mark. What stands before the first heading of a text is SHARED; from a heading on,
+    paragraphs are that text's. The last one of a prompt with a text 2 is the CUE, unless it has a heading. One of
+    more than `longest` tokens is cut into pieces, which count as paragraphs. They see
+
+        SHARED       the first shared one, and shared ones of the last REACH tokens before
+        text 1, 2    all shared ones, and those of the same text of the last REACH tokens before
+        CUE          all
+
+    and each sees itself.
+
+    sequence : token ids, shape (n_tokens,)
+    raises : ValueError for an empty sequence
+    """
     ids = np.asarray(sequence, dtype=np.int64)
     if not len(ids):
         raise ValueError("a sequence is empty, expected one token or more")
-    whole = [part for part in np.split(ids, np.flatnonzero(ids == marks.end) + 1) if len(part)]
-    found: list[Paragraph] = []
+    whole = [tokens for tokens in np.split(ids, np.flatnonzero(ids == marks.end) + 1) if len(tokens)]
+    paragraphs: list[Paragraph] = []
     by_part: dict[int, list[Paragraph]] = defaultdict(list)
     part = SHARED
-    for n, paragraph in enumerate(whole, 1):
-        part = marks.text(paragraph) or part
-        if n == len(whole) and by_part[2] and not marks.text(paragraph):
+    for n, tokens in enumerate(whole, 1):
+        begun = marks.text(tokens)
+        part = begun or part
+        if n == len(whole) and by_part[2] and not begun:
             part = CUE
-        for piece in np.array_split(paragraph, -(-len(paragraph) // marks.longest)):
+        for piece in np.array_split(tokens, -(-len(tokens) // marks.longest)):
             shared = by_part[SHARED][:1] if part == SHARED else by_part[SHARED]
-            seen = found if part == CUE else [*shared, *_near(by_part[part])]
+            seen = paragraphs if part == CUE else [*shared, *_near(by_part[part])]
             sees = tuple(dict.fromkeys(one.key for one in seen))
             key = sha256(b"".join([*sees, part.to_bytes(1, signed=True), piece.tobytes()])).digest()
-            found.append(Paragraph(part, piece, sees, key))
-            by_part[part].append(found[-1])
-    return found
+            paragraph = Paragraph(part, piece, sees, key)
+            paragraphs.append(paragraph)
+            by_part[part].append(paragraph)
+    return paragraphs
 
 
 def _near(before: Paragraphs) -> Paragraphs:
-    """The last of these, of REACH tokens at most: else time would grow with the square of a length."""
+    """The last of these, together of REACH tokens at most: else time would grow with the square of a length."""
     sizes = np.cumsum([len(one.ids) for one in reversed(before)])
     return before[len(before) - int(np.searchsorted(sizes, REACH, side="right")) :]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParagraphPlan:
-    """Paragraphs, each once; their tokens are side by side, of those that are known first.
+    """What is read in one forward: the paragraphs of some sequences, each once, their tokens side by side.
 
-    paragraphs : those that are known; then those to be read, cues last: then those of many prompts are side by side
+    paragraphs : first those whose keys and values are known; then those to be read, with all cues, side by side, at
+        the end
     ids, positions, kinds : int64, shape (n_tokens,): token ids; places inside their paragraphs; 1 in second texts,
         else 0
     starts : int64, shape (n_paragraphs + 1,): each paragraph's first token, and n_tokens
-    sees : of each paragraph: the paragraphs that it sees, itself included
-    paths : of each sequence, in the order given: its paragraphs
-    n_known : tokens that need not be read
+    sees : of each paragraph: the numbers of those that it sees, itself included
+    paths : of each sequence, in the order given: the numbers of its paragraphs
+    n_known : number of tokens, the first ones, that need not be read
     """
 
     paragraphs: tuple[Paragraph, ...]
@@ -436,11 +390,11 @@ class ParagraphPlan:
         return self.starts[[path[-1] + 1 for path in self.paths]] - 1
 
     def paragraphs_of(self, sequence: int, part: int) -> Path:
-        """The paragraphs of one part of a sequence."""
+        """The numbers of the paragraphs of one part of a sequence."""
         return tuple(number for number in self.paths[sequence] if self.paragraphs[number].part == part)
 
     def places(self, paragraphs: Sequence[int]) -> IntArray:
-        """Indices of the tokens of paragraphs."""
+        """Indices of the tokens of these paragraphs, shape (n,)."""
         ranges = [np.arange(self.starts[paragraph], self.starts[paragraph + 1]) for paragraph in paragraphs]
         return np.concatenate([np.arange(0), *ranges])
 
@@ -464,8 +418,10 @@ class ParagraphPlan:
 
 
 def plan(sequences: Sequence[Paragraphs], known: Collection[bytes] = ()) -> ParagraphPlan:
-    """What to read so that all sequences are. known : keys of paragraphs that need not be read, in the order of the
-    plan"""
+    """What to read, each paragraph once, to have read all sequences.
+
+    known : keys of paragraphs that need not be read; they come first in the plan, in this order
+    """
     every = {one.key: one for sequence in sequences for one in sequence}
     order = [*known, *sorted((key for key in every if key not in known), key=lambda key: every[key].part == CUE)]
     paragraphs = tuple(every[key] for key in order)
@@ -491,19 +447,19 @@ def chunks(sequences: Sequence[Paragraphs], max_tokens: int) -> list[list[int]]:
     """Group the sequences so that each group's plan has at most max_tokens tokens, and those that share stay together.
 
     Sequences with the same shared paragraphs begin a group of their own where they do not all fit into what is left of
-    one, since what they share would be read in both. Behind a sequence that is longer than half of max_tokens, as much
-    again: what it shares is long, and is read once.
+    one, since what they share would be read in both. A group whose first sequence is longer than half of max_tokens may
+    have twice as many tokens as that: what it shares with others is long, and is then read once.
     returns : lists of indices into sequences; every index occurs once
     """
     groups: list[list[int]] = []
     held: set[bytes] = set()
-    n_tokens, most = 0, 0
+    n_tokens, most = 0, 0  # of the last group: those it has, and those it may have
     for alike in reading_order(sequences, max_tokens // 2):
-        if n_tokens + _n_tokens(one for index in alike for one in sequences[index]) > most:
-            most = 0
+        starts_new_group = n_tokens + _n_tokens(one for index in alike for one in sequences[index]) > most
         for index in alike:
             n_new = _n_tokens(one for one in sequences[index] if one.key not in held)
-            if n_tokens + n_new > most:
+            if starts_new_group or n_tokens + n_new > most:
+                starts_new_group = False
                 groups.append([])
                 held.clear()
                 n_tokens, n_new = 0, _n_tokens(sequences[index])
@@ -515,7 +471,7 @@ def chunks(sequences: Sequence[Paragraphs], max_tokens: int) -> list[list[int]]:
 
 
 def _n_tokens(paragraphs: Iterable[Paragraph]) -> int:
-    """Each counted once."""
+    """How many tokens these have, each paragraph counted once."""
     return sum({one.key: len(one.ids) for one in paragraphs}.values())
 
 
@@ -530,7 +486,7 @@ def reading_order(sequences: Sequence[Paragraphs], n_band: int) -> list[list[int
     numbers: dict[tuple[bytes, ...], int] = {}
 
     def number(sequence: Paragraphs, part: int) -> int:
-        """The same of all sequences that have the same there."""
+        """A number for the paragraphs of this part, the same for all sequences that have the same ones."""
         return numbers.setdefault(tuple(one.key for one in sequence if one.part == part), len(numbers))
 
     parts = [[number(sequence, part) for part in (SHARED, 1, 2)] for sequence in sequences]

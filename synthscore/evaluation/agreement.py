@@ -45,7 +45,8 @@ class Agreement:
     n : texts that it rests on; at the level `system`, systems
     n_contexts : contexts that it rests on
     n_skipped : all other contexts: fewer than two texts have both score and rating, or all ratings are equal
-    n_constant : correlations that count 0, because all scores are equal
+    n_constant : figures that count although one side is constant: where all scores are equal, a correlation is 0, an
+        AUC 1/2; where all ratings are, a correlation counts only if `measure` has a value for that (of_equal_ratings)
     n_unscored : rated texts without a score
     n_unrated : texts without a rating
     """
@@ -109,8 +110,8 @@ def agreement(
 ) -> Agreement:
     """Correlation of scores with people's ratings; or, with good_from, the AUC.
 
-    It is undefined where one side is constant. Where all ratings are equal nobody could be right, and the context is
-    skipped. Where all scores are equal the method cannot tell texts apart, and the correlation counts 0.
+    A correlation is undefined where one side is constant. Where all ratings are equal nobody could be right, and the
+    context is skipped. Where all scores are equal the method cannot tell texts apart, and the correlation counts 0.
 
     values, human : shape (n,); NaN or None for an unscored or unrated text, which is left out and counted
     contexts, systems : length n; what each text was written for, and by which system (for the level `system`)
@@ -152,6 +153,7 @@ def difference(
 
     scored_by_both = ~np.isnan(one) & ~np.isnan(other)
     scored_by_one_only = np.isnan(one) != np.isnan(other)
+    # Of these only the values are used, not their intervals, so the confidence does not matter.
     measure_here = partial(measure, level=level, statistic=statistic, good_from=good_from)
     first, first_without = measure_here(np.where(scored_by_both, one, np.nan), human, contexts, systems)
     second, second_without = measure_here(np.where(scored_by_both, other, np.nan), human, contexts, systems)
@@ -161,6 +163,7 @@ def difference(
     elif np.isnan(second.value):
         note = second.note
     value = first.value - second.value
+    # Equal for both, which have the same texts, unless a figure is undefined for one of them.
     n_contexts = min(first.n_contexts, second.n_contexts)
     ends = (-2.0, 2.0)
     if good_from is not None:
@@ -195,7 +198,7 @@ def measure(
 ) -> LeaveOneOut:
     """The agreement, and its value with each context left out. Arguments and errors as for agreement().
 
-    of_equal_ratings : the value of a correlation where all ratings are equal (default: it is skipped)
+    of_equal_ratings : the value of a correlation where all ratings are equal (default: NaN, and it is skipped)
     """
     check_names(level=[level], statistic=[statistic])
     if systems is None and level == "system":
@@ -206,7 +209,7 @@ def measure(
     if good_from is not None:
         relate = partial(_separate_good, good_from=good_from)
         why_undefined = f"all ratings are {good_from:g} or more, or none is"
-        if np.isnan(good_from):
+        if np.isnan(good_from):  # `even_split` of ratings that are all equal
             why_undefined = "all ratings are equal"
         estimate = _over_all_contexts(pairs, relate, why_undefined, by_system=False)
         ends = (0.0, 1.0)
@@ -266,7 +269,7 @@ class _Pairs:
 def _pair(
     values: npt.ArrayLike, human: npt.ArrayLike, contexts: Sequence[str], systems: Sequence[str] | None
 ) -> _Pairs:
-    """raises : InputError for an infinite number, or columns of different length"""
+    """The texts that have both. raises : InputError for an infinite number, or columns of different length"""
     scores = np.asarray(values, dtype=np.float64)
     ratings = np.asarray(human, dtype=np.float64)
     if systems is None:
@@ -308,7 +311,7 @@ class _Estimate:
     value, n, n_contexts : as in Agreement
     without : value with each context left out, shape (n_contexts,), as in LeaveOneOut
     n_constant : correlations of which one side is constant, and that count
-    why_undefined : what to say where value is NaN
+    why_undefined : what to say if value is NaN
     """
 
     value: float
@@ -387,7 +390,7 @@ def _over_all_contexts(pairs: _Pairs, relate: Relate, why_undefined: str, *, by_
         least = LEAST_TEXTS
         why_too_few = f"{n} texts with both score and rating, expected {least} or more"
 
-    def correlate(texts: BoolArray) -> tuple[float, bool]:
+    def figure_of(texts: BoolArray) -> tuple[float, bool]:
         values = pairs.values[texts]
         human = pairs.human[texts]
         if by_system:
@@ -397,12 +400,12 @@ def _over_all_contexts(pairs: _Pairs, relate: Relate, why_undefined: str, *, by_
             return np.nan, False
         return relate(values, human)
 
-    value, constant = correlate(np.ones(len(pairs.values), dtype=bool))
+    value, constant = figure_of(np.ones(len(pairs.values), dtype=bool))
     taking_part = np.unique(pairs.context)
     without = np.full(pairs.n_contexts, np.nan)
     if n >= least:
         for context in taking_part:
-            without[context], _ = correlate(pairs.context != context)
+            without[context], _ = figure_of(pairs.context != context)
     return _Estimate(
         value=value,
         without=without,

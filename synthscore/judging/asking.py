@@ -93,8 +93,12 @@ class Verdicts:
         that a server did not report; 0 where all were, NaN where there is no answer
     n_samples : float64, shape (n_orders, n_pairs): the answers in words that each order's verdict rests on, of two
         questions the fewer; inf where probabilities are exact, NaN where there is no answer
-    failures : pair index -> reason
-    answers : what the engine answered; one row a question, all first questions in pair order, then all second ones
+    failures : pair index -> why it has no verdict
+    answers : what the engine answered, one row a question. A question is about a pair, in an order (1: the two texts
+        exchanged), on a side (0: is the target better; 1, of yes_no_two_sided: is it worse):
+
+            row = (order * n_sides + side) * n_pairs + pair
+
     asked : bool, shape (n_orders, n_pairs). What was not asked has no failure, and is NaN
     """
 
@@ -154,7 +158,7 @@ class Asking:
 
     @property
     def template(self) -> str:
-        """The name of the prompt."""
+        """The name of the prompt template."""
         return "yes_no" if self.protocol == "yes_no_two_sided" else self.protocol
 
     @property
@@ -171,26 +175,30 @@ class Asking:
 
     @property
     def n_sides(self) -> int:
-        """Questions about a pair in one order."""
+        """Questions about a pair in one order: is the target better and, of yes_no_two_sided, is it worse."""
         return 2 if self.protocol == "yes_no_two_sided" else 1
 
     @property
     def n_questions(self) -> int:
-        """Questions about a pair."""
+        """Questions about a pair, in all orders and on all sides."""
         return self.n_orders * self.n_sides
 
     def signature(
         self, engine: Engine, templates: Templates, *, on_ladders: bool = False, **parts: Hashable
     ) -> Signature:
-        """All that verdicts depend on, and further parts. on_ladders : as of `ask`"""
+        """The name of all that verdicts depend on.
+
+        on_ladders : as of `ask`
+        parts : further parts, in their order
+        """
         asking = self.for_judge(engine)
-        tau = ""
+        reward_scale = ""
         if capabilities_of(engine).gives_rewards:
-            tau = "rungs" if on_ladders else "1"
+            reward_scale = "rungs" if on_ladders else "1"
         orders = "1"
         if asking.both_orders:
             orders = f"2,{mean_of_orders(engine)}"
-        return _sign(asking, engine.signature, tau, orders, templates, **parts)
+        return _sign(asking, engine.signature, reward_scale, orders, templates, **parts)
 
 
 def mean_of_orders(engine: Engine) -> OrdersMean:
@@ -202,12 +210,17 @@ def mean_of_orders(engine: Engine) -> OrdersMean:
 
 @lru_cache(64)  # A run asks for the same signature once a batch of rows, or once a text.
 def _sign(
-    asking: Asking, judge: Signature, tau: str, orders: str, templates: Templates, **parts: Hashable
+    asking: Asking, judge: Signature, reward_scale: str, orders: str, templates: Templates, **parts: Hashable
 ) -> Signature:
-    """tau : how rewards become preferences (rewards.py); "" for judges that are asked for labels"""
-    template = "likelihood" if tau else asking.template
-    if tau:
-        parts = {"tau": tau, **parts}
+    """The signature, of values that can be looked up in a cache.
+
+    reward_scale : by what differences of rewards are divided to become log-odds (tau in rewards.py); "" for judges that
+        are asked for labels
+    orders : how many, and what is averaged over two
+    """
+    template = "likelihood" if reward_scale else asking.template
+    if reward_scale:
+        parts = {"tau": reward_scale, **parts}
     return Signature.of(synthscore=__version__, **dict(judge.parts)).with_(
         **templates.signature_parts(template),
         protocol=asking.protocol,
@@ -274,19 +287,23 @@ class Inquiry:
 
     @property
     def n_asked(self) -> int:
-        """Questions so far."""
+        """Questions asked so far."""
         return int(self._asked.sum())
 
     @property
     def _asked(self) -> BoolArray:
+        """Whether each question was asked, shape (n_questions,); rows as of Verdicts.answers."""
         return np.array([answer is not _NOT_ASKED for answer in self._answers], dtype=bool)
 
     def postponed(self, pair: IntArray) -> BoolArray:
-        """Whether an answer about any of these pairs will come later, shape (n,)."""
+        """Whether an answer about each of these pairs is still to come, as from a batch at a provider; shape (n,).
+
+        pair : indices in `pairs`, shape (n,)
+        """
         n_pairs = len(self.pairs)
         late = []
         for index in pair.tolist():
-            answers = self._answers[index::n_pairs]
+            answers = self._answers[index::n_pairs]  # to all questions about the pair
             late.append(any(isinstance(answer, Postponed) for answer in answers))
         return np.array(late, dtype=bool)
 
@@ -301,7 +318,9 @@ class Inquiry:
     def ask(self, pair: IntArray, swapped: BoolArray, progress: Progress | None = None) -> FloatArray:
         """The verdicts on these pairs' targets: better, worse, similar, shape (n, 3); NaN where there is no answer.
 
-        pair : indices in `pairs`. swapped : bool, shape (n,): ask about the reference instead
+        pair : indices in `pairs`, shape (n,)
+        swapped : bool, shape (n,): ask whether the reference is better. The answer is turned round: the verdict is on
+            the target all the same
         raises : as `ask`
         """
         answers = self._ask(pair, swapped, progress)
@@ -309,11 +328,15 @@ class Inquiry:
         return verdicts
 
     def _ask(self, pair: IntArray, swapped: BoolArray, progress: Progress | None) -> Answers:
-        """Asks all first questions about these pairs, then all second ones, and keeps the answers."""
+        """Ask about these pairs, each in one order: all on side 0, then all on side 1 if there is one.
+
+        returns : the answers, which are also kept, in the order in which they were asked
+        """
         protocol = self.asking.protocol
         n_sides = self.asking.n_sides
         labels = labels_of(protocol, self.templates.task)
         asked = list(zip(pair.tolist(), swapped.tolist(), strict=True))
+        # Side 1 asks what is worse.
         questions = [(index, is_swapped, bool(side)) for side in range(n_sides) for index, is_swapped in asked]
         if self._rewards:
             # The first label stands for the target's lead, unless the question is about the reference, asks what is
@@ -328,14 +351,15 @@ class Inquiry:
                 asked_for.append(Question(prompt, labels))
             answers = ask_engine(self.engine, asked_for, progress)
         for (index, is_swapped, worse), answer in zip(questions, answers.rows, strict=True):
-            row_of_question = is_swapped * n_sides + worse
-            self._answers[row_of_question * len(self.pairs) + index] = answer
+            row = (is_swapped * n_sides + worse) * len(self.pairs) + index  # as of Verdicts.answers
+            self._answers[row] = answer
         self._usage += answers.usage
         return answers
 
     def _read(self, answers: Answers, swapped: BoolArray) -> _Reading:
         """What the answers say of the targets, without those that do not count.
 
+        answers : one a question, in the order of Verdicts.answers
         swapped : bool, shape (n_orders, n_pairs): where the question was about the reference
         """
         protocol = self.asking.protocol
@@ -352,7 +376,7 @@ class Inquiry:
         most = read_labels(protocol, most_log_probs.reshape(shape), absent=-np.inf)
         low, high = margin_limits(least, most)
         half_width = (high - low) / 2
-        half_width_of_rows = np.swapaxes(half_width, 0, 1).ravel()  # sides of an order one after the other
+        half_width_of_rows = np.swapaxes(half_width, 0, 1).ravel()  # from (side, order, pair) to the order of rows
 
         failures = unanswered(columns, min_mass, self.asking.max_unreported, half_width_of_rows)
         probs = columns.probs
@@ -379,16 +403,16 @@ class Inquiry:
 
         mean = mean_of_orders(self.engine)
         verdict = both_in_one(by_order, asking.protocol, mean)  # NaN where one order has no answer
-        limits = reading.margin_limits(verdict[:, 0] - verdict[:, 1], mean)
+        limits = reading.limit_margins(verdict[:, 0] - verdict[:, 1], mean)
         uncombined = reading.why_not_combined(verdict, limits, asking.max_unreported)
         verdict[list(uncombined)] = np.nan
         better, worse, similar = verdict.T
         low, high = limits
 
         failures: dict[int, str] = {}
-        for row in sorted(reading.failures, reverse=True):  # What failed first comes last, and its reason stays.
+        for row in sorted(reading.failures):  # Of several failures about a pair, the first is its reason.
             if asked[row]:
-                failures[row % n_pairs] = reading.failures[row]
+                failures.setdefault(row % n_pairs, reading.failures[row])
 
         by_question = (asking.n_orders, asking.n_sides, n_pairs)
         unreported = reading.answers.unreported.reshape(by_question).max(axis=1)
@@ -416,9 +440,11 @@ class Inquiry:
 class _Reading(NamedTuple):
     """The answers, turned so that they are about the targets of pairs.
 
-    by_order : as Verdicts.by_order. failures : row of answers -> why it does not count
+    answers : as Verdicts.answers, not turned
+    by_order : as Verdicts.by_order
     least, most : shape (n_sides, n_orders, n_pairs, 3): the least and the most that the log-probabilities of better,
         worse and similar can be, by each question; NaN where there is no answer
+    failures : row of answers -> why it does not count
     """
 
     answers: LabelLogProbs
@@ -427,24 +453,31 @@ class _Reading(NamedTuple):
     most: FloatArray
     failures: Mapping[int, str]
 
-    def margin_limits(self, margin: FloatArray, mean: OrdersMean) -> FloatArray:
+    def limit_margins(self, margin: FloatArray, mean: OrdersMean) -> FloatArray:
         """The least and the greatest that better - worse of all orders together can be, shape (2, n_pairs): `margin`
         where all was reported, NaN where nothing is known.
 
         margin : better - worse, shape (n_pairs,), with what was not reported at its most
+        mean : what is averaged over the orders, as `mean_of_orders` says
         """
         least = self.least
         most = self.most
         if mean == "log-odds":
             least = least.mean(axis=1, keepdims=True)
             most = most.mean(axis=1, keepdims=True)
-        low, high = margin_limits(least, most).mean(axis=(1, 2))  # over questions, and over orders that are not yet one
+        # Over sides and orders. Log-odds of the orders were averaged above, which left an axis of length 1; of
+        # probabilities, it is the margins that are averaged over both.
+        low, high = margin_limits(least, most).mean(axis=(1, 2))
         widest = [np.fmin(low, margin), np.fmax(high, margin)]
         incomplete = (self.least < self.most).any(axis=(0, 1, 3))
         return np.where(incomplete, widest, margin)
 
     def why_not_combined(self, verdict: FloatArray, limits: FloatArray, max_unreported: float) -> dict[int, str]:
-        """Pair -> why it has no verdict although each of its two orders has an answer that counts."""
+        """Pair -> why it has no verdict although each of its orders has an answer that counts.
+
+        verdict : of all orders together, shape (n_pairs, 3)
+        limits : of `limit_margins`
+        """
         low, high = limits
         half_width = (high - low) / 2
         answered = ~np.isnan(self.by_order).any(axis=(0, 2))
@@ -470,7 +503,11 @@ class _Reading(NamedTuple):
 def prompt_of(
     pair: Pair, templates: Templates, protocol: ProtocolName, *, swapped: bool = False, worse: bool = False
 ) -> Prompt:
-    """The prompt about a pair. swapped : it is about the reference; worse : it asks whether that is worse (yes_no)"""
+    """The prompt about a pair.
+
+    swapped : the two texts exchanged, so that it asks about the reference
+    worse : of yes_no, it asks whether the text that it is about is worse
+    """
     attribute = templates.task.attribute(pair.attribute)
     target = pair.target
     reference = pair.reference

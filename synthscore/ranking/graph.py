@@ -40,7 +40,7 @@ class Graph:
         self.j = j
 
     def differences(self, x: FloatArray) -> FloatArray:
-        """x_i - x_j of every edge."""
+        """x_i - x_j of every edge, shape (n_edges,). x : scores, shape (n,)"""
         return np.asarray(x[self.i] - x[self.j])
 
     def divergence(self, flow: FloatArray) -> FloatArray:
@@ -91,7 +91,7 @@ class Graph:
             )
 
     def _won_edges(self, wins: FloatArray, losses: FloatArray) -> tuple[IntArray, IntArray]:
-        """The winner and the loser of every edge with wins, then of every edge with losses: of one with both, each."""
+        """The winner and the loser of each edge with wins, then of each with losses. One that has both comes twice."""
         won = wins > 0
         lost = losses > 0
         winner = np.concatenate([self.i[won], self.j[lost]])
@@ -106,6 +106,7 @@ class Graph:
         are bounds on differences, and such scores exist if and only if no cycle of bounds adds up to less than 0, which
         is what Bellman and Ford's algorithm for shortest paths finds.
 
+        wins, losses : as in require_finite
         The edges must be ordered as the texts were shown, strongly connected, and tell gamma from the scores.
         raises : RankingError if the likelihood grows for ever with gamma
         """
@@ -115,14 +116,15 @@ class Graph:
             return
         winner, loser = self._won_edges(wins, losses)
         for gamma, preferred in ((1.0, "second"), (-1.0, "first")):
+            # An edge u -> v of length w is the bound x_v <= x_u + w, here from each edge's winner to its loser.
             bound = np.repeat([-gamma, gamma], [won.sum(), lost.sum()])
             # Only the smaller of two bounds on one difference is kept, since a sparse matrix would add them up.
             order = np.lexsort((bound, loser, winner))
-            difference = winner[order] * self.n + loser[order]
-            is_first = np.append(True, difference[1:] > difference[:-1])
+            cell = winner[order] * self.n + loser[order]  # of the matrix of bounds, row by row
+            is_first = np.append(True, cell[1:] > cell[:-1])
             kept = order[is_first]
-            cells = (winner[kept], loser[kept])
-            bounds = sparse.csr_array((bound[kept], cells), shape=(self.n, self.n))
+            rows_and_columns = (winner[kept], loser[kept])
+            bounds = sparse.csr_array((bound[kept], rows_and_columns), shape=(self.n, self.n))
             try:
                 csgraph.bellman_ford(bounds, indices=np.array([0]))
             except csgraph.NegativeCycleError:  # No such scores exist: gamma is finite on this side.
@@ -197,7 +199,7 @@ class Information:
         self.corner = corner
         self.diagonal = graph.degrees(weights) + ridge
         if everyone is not None:
-            self.diagonal += everyone @ np.ones(graph.n)
+            self.diagonal += everyone @ np.ones(graph.n)  # the sums of its rows
         # Added to every element, this makes L regular without changing it for scores that sum to 0.
         self.gauge = 0.0
         if not ridge:
@@ -261,7 +263,8 @@ class Information:
                 y = np.append(y + self.column * shared, last)
             return y
 
-        scaling = sparse.diags_array(1 / np.append(self.diagonal, self.corner)[:size])
+        diagonal = np.append(self.diagonal, self.corner)[:size]  # the corner only where there is a last column
+        scaling = sparse.diags_array(1 / diagonal)
         system = LinearOperator((size, size), product, dtype=np.float64)
         # Starting from 0 gives x'Lx = x'b wherever it stops, on which Newton's method relies.
         x, _ = cg(system, b, rtol=tolerance, atol=0.0, maxiter=PATIENCE * size, M=scaling)
@@ -302,6 +305,7 @@ def dispersion(information: Information, slopes: FloatArray, unmeasured: float) 
     low, high = np.sort([graph.i, graph.j], axis=0)
     slopes_for_low = np.where(graph.i < graph.j, slopes, -slopes)
     _, _, (slope, curvature) = add_up(low, high, graph.n, (slopes_for_low, information.weights))
+    # The sum of the scores is fixed, which leaves n - 1 of them; a parameter that all edges share is one more.
     n_parameters = graph.n - (information.column is None)
     freedom = max(len(slope) - n_parameters, 0)
     if not freedom:

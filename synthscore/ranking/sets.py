@@ -47,7 +47,8 @@ LABELS = ("log_p_first", "log_p_second", "log_p_tie")
 """Columns of log-probabilities."""
 
 _LogProbs = tuple[float, float, float]  # of first, second, tie
-_Call = tuple[str, str, _LogProbs, float, float, str]  # first, second, log-probabilities, weight, n, signature
+# A call is the answer of one row: first, second, log-probabilities, weight, number of samples, signature.
+_Call = tuple[str, str, _LogProbs, float, float, str]
 _FIRST: _LogProbs = (0.0, -math.inf, -math.inf)
 _SECOND: _LogProbs = (-math.inf, 0.0, -math.inf)
 _TIE: _LogProbs = (-math.inf, -math.inf, 0.0)
@@ -105,7 +106,7 @@ class ComparisonSets:
 
     @property
     def n_answers(self) -> int:
-        """Comparisons in all sets."""
+        """Comparisons in all sets, each counted once, whatever its weight."""
         return sum(len(calls.first) for calls in self.sets.values())
 
     @property
@@ -174,6 +175,7 @@ class ComparisonSets:
                     raise row
                 if columns is None:
                     columns = tuple(name for name in GROUPS if name in row.values)
+                # Only until the first good row: the columns have to be the same for all groups.
                 if not calls_by_group and JUDGE in row.values and JUDGE not in columns:
                     columns = (*columns, JUDGE)
                 group = tuple(read_id(row, name) for name in columns)
@@ -206,8 +208,11 @@ class ComparisonSets:
         write_rows(self.to_rows(), str(path))
 
     def to_rows(self) -> Iterator[dict[str, Any]]:
-        """A column of which some numbers are infinite holds texts, such as "-inf": JSON has no infinities, and a column
-        of Parquet has one type."""
+        """A row for each comparison, as `load` reads them.
+
+        A column of which some numbers are infinite holds texts, such as "-inf": JSON has no infinities, and a column of
+        Parquet has one type.
+        """
         sampled = any(calls.n_samples is not None for calls in self.sets.values())
         infinite = np.zeros(3, dtype=bool)
         for calls in self.sets.values():
@@ -232,6 +237,7 @@ class ComparisonSets:
 
 
 def _make_comparisons(rows: Sequence[_Call]) -> Comparisons:
+    """The comparisons of one group; texts in the order in which they first occur."""
     names = tuple(dict.fromkeys(name for row in rows for name in row[:2]))
     index = {name: k for k, name in enumerate(names)}
     firsts, seconds, log_probs, weights, counts, lines = zip(*rows, strict=True)
@@ -250,7 +256,7 @@ def _make_comparisons(rows: Sequence[_Call]) -> Comparisons:
 
 
 def _log_probs(row: Row, first: str, second: str) -> _LogProbs:
-    """log P of first, second, tie; normalised."""
+    """The row's answer: log P of first, second, tie, in nats; normalised. raises : InputError where it has none"""
     given = [name for name in _ANSWERS if row.has(name)]
     if len(given) != 1:
         problem = "it does not say which is better"
@@ -297,7 +303,7 @@ def _log_probs(row: Row, first: str, second: str) -> _LogProbs:
 
 
 def _labels(row: Row) -> _LogProbs:
-    """Of a row with a log-probability for each label, two or three."""
+    """`_log_probs` of a row with a log-probability for each label, two or three."""
     names = LABELS if row.has("log_p_tie") else LABELS[:2]
     values = [require_number(row, name, "a log-probability in nats, at most 0", finite=False) for name in names]
     values += [-math.inf] * (3 - len(values))
@@ -311,7 +317,7 @@ def _labels(row: Row) -> _LogProbs:
 
 
 def _n_samples(row: Row) -> float:
-    """inf where the row has none."""
+    """How many answers the row's probabilities are frequencies of; inf where it does not say. raises : InputError"""
     n_samples = read_number(row, "n_samples", "a whole number from 1")
     if n_samples is not None and (n_samples < 1 or n_samples % 1):
         problem = f"n_samples is {n_samples:g}, expected a whole number from 1"
@@ -324,6 +330,7 @@ def _n_samples(row: Row) -> float:
 
 
 def _weight(row: Row, default: float) -> float:
+    """How many comparisons the row stands for; the default where it does not say. raises : InputError"""
     weight = read_number(row, "weight", "a number above 0")
     if weight is not None and weight <= 0:
         raise row_error(row, "weight", weight, f"weight is {weight:g}, expected above 0", "Mend or remove the row")

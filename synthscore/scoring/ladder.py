@@ -45,7 +45,8 @@ class OnLadder:
     """A text, its ladder, and the pairs that are asked about.
 
     context : that the text was written for, which need not be the ladder's
-    pairs : indices among the pairs of a call, one a rung that has a text, worst first. attribute : as it is scored
+    pairs : indices among the pairs of a call, one for each rung that has a text, worst first
+    attribute : its name in scores, which may differ from the one that the judge is asked about
     """
 
     item: Item
@@ -64,14 +65,14 @@ class OnLadder:
 
     @property
     def levels(self) -> list[int]:
-        """Of the rungs that have a text, 1..N; as `pairs`."""
+        """The levels, 1..N, of the rungs that have a text; one for each of `pairs`."""
         return [rung.level for rung in self.ladder.usable]
 
     def unscored(self, reason: str, details: Mapping[str, float] | None = None) -> Score:
         return unscored(self.item, self.attribute, reason, details)
 
     def verdicts(self, verdicts: Verdicts) -> tuple[Verdict, ...]:
-        """On the target, by rung and order, as far as there are any."""
+        """The verdicts on this text, by rung and order, as far as there are any. verdicts : of all pairs of the call"""
         given = []
         for pair, level in zip(self.pairs, self.levels, strict=True):
             by_order = verdicts.by_order[:, pair].tolist()
@@ -109,7 +110,8 @@ class OnLadder:
 
 def rescaled(value: float, n_from: int, n_to: int) -> float:
     """A score on 1..n_from -> the same on 1..n_to: rungs keep their fractions, and what is worse than the worst or
-    better than the best is as far from these as before. Strictly increasing; back with the two numbers exchanged."""
+    better than the best is as far from these as before. Strictly increasing; inverse:
+    rescaled(value, n_to, n_from)."""
     if n_from == n_to:
         return value
     inside = min(max(value, 1.0), float(n_from))
@@ -152,12 +154,16 @@ class Scoring(ScoreKind, ABC):
         """What a signature says of it."""
 
     def for_question(self, task: str, attribute: str) -> Scoring:
-        """As it scores this task and attribute. raises : InputError where it cannot"""
+        """This scoring as it is for one task and attribute. raises : InputError where it cannot score these"""
         return self
 
     def refuse(self, ladder: Ladder) -> str:
         """Why texts cannot be scored on this ladder; "" where they can."""
         return ""
+
+    def on_ladder_scale(self, score: Score, ladder: Ladder) -> Score:
+        """As the function `on_scale`, where this scoring's scores are on the rungs; the score as it is where not."""
+        return on_scale(score, ladder) if self.on_rungs else score
 
     def name_with(self, scales: Sequence[Any]) -> str:
         """What a signature says of it, with the scales that were fitted."""
@@ -173,7 +179,10 @@ class Scoring(ScoreKind, ABC):
         return None
 
     def prepare(self, texts: Mapping[int, OnLadder], pairs: list[Pair], attribute: str, asking: Asking) -> Any:
-        """Adds what else is asked about to the pairs; what it returns is given back to `score`."""
+        """Add to `pairs`, in place, what else is asked about. The result is kept for `score`, as LadderPlan.prepared.
+
+        texts : by index of an item
+        """
         return None
 
     @abstractmethod
@@ -258,13 +267,13 @@ class LadderMethod(Method):
             scoring=scoring.name_with(()),
             **self._scale_parts,
         )
-        whole = None
+        complete_texts = None
         if tools.whole_texts is not None:
-            whole = tools.whole_texts.texts(judge, signature, scoring.whole_values, asking)
-            stored = whole.find(compared, texts.scored_as)
+            complete_texts = tools.whole_texts.texts(judge, signature, scoring.whole_values, asking)
+            stored = complete_texts.find(compared, texts.scored_as)
             for index, score in stored.items():
                 _, chosen_ladder = compared[index]
-                scores[index] = self._placed(score, chosen_ladder.ladder)
+                scores[index] = scoring.on_ladder_scale(score, chosen_ladder.ladder)
         to_ask = [index for index in compared if index not in scores]
         on_ladders, pairs = _pair_with_rungs(texts, compared, to_ask)
         prepared = scoring.prepare(on_ladders, pairs, texts.attribute.name, asking)
@@ -273,6 +282,7 @@ class LadderMethod(Method):
         return LadderPlan(
             signature=signature,
             n_questions=len(pairs) * asking.n_questions,
+            # Stored verdicts count as asked; LadderPlan.score adds the questions that it asks.
             n_asked=sum(stored_rungs.values()) * asking.n_questions,
             n_rungs=stored_rungs | asked_rungs,
             scoring=scoring,
@@ -280,18 +290,15 @@ class LadderMethod(Method):
             texts_on_ladders=on_ladders,
             prepared=prepared,
             inquiry=Inquiry(pairs, judge, texts.templates, asking, on_ladders=True),
-            whole=whole,
+            complete_texts=complete_texts,
         )
-
-    def _placed(self, score: Score, ladder: Ladder) -> Score:
-        return on_scale(score, ladder) if self.on_rungs else score
 
     @property
     def _scale_parts(self) -> dict[str, object]:
         """What a signature says of the scale, where it is not that of the whole ladders."""
         parts: dict[str, object] = {}
         if not self.on_rungs:
-            parts["scale"] = self.limits(0)
+            parts["scale"] = self.limits(0)  # off the rung scale, they do not depend on the number of rungs
         if self.n_rungs is not None:
             parts["rungs"] = self.n_rungs
         return parts
@@ -302,6 +309,7 @@ class LadderMethod(Method):
             try:
                 chosen = replace(chosen, ladder=evenly_spaced(chosen.ladder, self.n_rungs))
             except MethodError as error:
+                # Only the texts of a ladder that was generated too short are refused; otherwise the call is wrong.
                 if chosen.ladder.wanted is None:
                     raise
                 return str(error)
@@ -334,8 +342,10 @@ def _pair_with_rungs(
 class LadderPlan(MethodPlan):
     """What is asked about texts and their ladders' rungs.
 
-    scores : by index of an item, those that need no question. texts_on_ladders : the texts that are asked about
-    prepared : what the scoring's `prepare` gave. whole : where verdicts on whole texts are kept
+    scores : by index of an item; at first those that need no question, and `score` adds the others
+    texts_on_ladders : by index of an item, the texts that are asked about
+    prepared : what the scoring's `prepare` gave
+    complete_texts : keeps the scores of texts that have a verdict on every rung; None: they are not kept
     """
 
     scoring: Scoring
@@ -343,19 +353,19 @@ class LadderPlan(MethodPlan):
     texts_on_ladders: Mapping[int, OnLadder]
     prepared: Any
     inquiry: Inquiry
-    whole: WholeTexts | None = None
+    complete_texts: WholeTexts | None = None
 
     def score(self, progress: Progress | None = None) -> list[Score]:
         new_scores, self.scales = self.scoring.score(self, progress)
         self.n_asked += self.inquiry.n_asked
         if self.scales:
             self.signature = self.signature.with_(scoring=self.scoring.name_with(self.scales))
-        if self.whole is not None:
+        if self.complete_texts is not None:
             asked = {index: (text.item, text.chosen) for index, text in self.texts_on_ladders.items()}
-            self.whole.keep(asked, new_scores)
+            self.complete_texts.keep(asked, new_scores)
         for index, score in new_scores.items():
             ladder = self.texts_on_ladders[index].ladder
-            self.scores[index] = on_scale(score, ladder) if self.scoring.on_rungs else score
+            self.scores[index] = self.scoring.on_ladder_scale(score, ladder)
         return [self.scores[index] for index in range(len(self.scores))]
 
 
@@ -406,7 +416,7 @@ def _shared_ladder(texts: Texts, references: References, which: LadderChoice | N
 
 
 def _own_ladder(item: Item, by_id: Ladder | LadderError, texts: Texts, references: References) -> ChosenLadder | str:
-    """by_id : the ladder of the context's id, or why there is none"""
+    """The ladder of the item's own context; or why there is none. by_id : what was found by the context's id"""
     known = texts.contexts.get(item.context_id)
     context_text = known.text if known is not None else item.context
     if isinstance(by_id, LadderError):

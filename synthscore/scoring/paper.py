@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Integral
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +19,27 @@ from ..errors import InputError, require_kind, unusable
 from ..judging.asking import Verdicts
 from ..judging.failures import unreported_note
 from ..signature import seeded_rng
-from ..types import FloatArray, Score, Status
+from ..types import BoolArray, FloatArray, Score, Status
 from .frequencies import SumError, error_on_rungs, variance_of_sum
 from .ladder import OnLadder, TextScoring
 from .method import Limits
 
 MOST_SAMPLES = 10**9  # With so many, frequencies are the exact probabilities to four digits.
+
+
+class _Rungs(NamedTuple):
+    """A text against each rung, worst first; all of shape (n_rungs,).
+
+    better, worse : probabilities; 0 where there is no verdict
+    known : bool, whether there is a verdict
+    least, most : limits of better - worse; -1 and 1 where nothing is known
+    """
+
+    better: FloatArray
+    worse: FloatArray
+    known: BoolArray
+    least: FloatArray
+    most: FloatArray
 
 
 @dataclass(frozen=True)
@@ -80,7 +96,56 @@ class Paper(TextScoring):
         return rung_equivalent(paper_sum(verdicts[..., 0], verdicts[..., 1]), verdicts.shape[1])
 
     def score_text(self, text: OnLadder, verdicts: Verdicts) -> Score:
-        """verdicts : of all pairs of the call"""
+        """The score by this text's verdicts. verdicts : of all pairs of the call"""
+        n = text.ladder.n_rungs
+        better, worse, known, least, most = self._read_rungs(text, verdicts)
+        missing = text.missing(verdicts, (np.flatnonzero(known) + 1).tolist())
+        nothing_known = (most - least == 2).all()
+        if nothing_known:
+            return text.unscored(missing[0])
+        gaps = np.flatnonzero(~known)
+        details = {"n_rungs": float(n)}
+        value: float | None = None
+        status: Status = "unscored"
+        if not len(gaps):
+            raw = float(paper_sum(better[None], worse[None])[0])
+            value = float(rung_equivalent([raw], n)[0])
+            status = "ok"
+            details |= {"raw": raw, "unit": raw / paper_bound(n)}
+        elif len(gaps) == 1 and 0 < gaps[0] < n - 1:
+            gap = int(gaps[0])
+            value = value_between(better - worse, gap, (least[gap], most[gap]))
+            status = "partial"
+        low = None
+        high = None
+        if (least < most).any():
+            weights = np.arange(1.0, n + 1)
+            sums = [(least * weights).sum(), (most * weights).sum()]
+            low, high = rung_equivalent(sums, n).tolist()
+        stderr = None
+        if not len(gaps) and low is None:
+            stderr, low, high = self._sampling_error(raw, text, verdicts)
+        note = ""
+        if known.any():
+            note = unreported_note((most - least)[known] / 2)
+        details["label_mass"] = float(np.fmin.reduce(verdicts.label_mass[np.array(text.pairs)]))
+        return Score(
+            id=text.target.id,
+            context_id=text.target.context_id,
+            attribute=text.attribute,
+            value=value,
+            stderr=stderr,
+            low=low,
+            high=high,
+            n_comparisons=int(known.sum()),
+            status=status,
+            reason="; ".join(filter(None, [*missing, note])),
+            details=details,
+            verdicts=text.verdicts(verdicts),
+        )
+
+    def _read_rungs(self, text: OnLadder, verdicts: Verdicts) -> _Rungs:
+        """What the verdicts say of the text against each rung, of labels that are drawn if this scoring draws them."""
         n = text.ladder.n_rungs
         pairs = np.array(text.pairs)
         rungs = np.array(text.levels) - 1
@@ -102,63 +167,29 @@ class Paper(TextScoring):
         most = np.ones(n)
         least[rungs] = np.maximum(verdicts.margin_low[pairs] + moved, -1)
         most[rungs] = np.minimum(verdicts.margin_high[pairs] + moved, 1)
-        missing = text.missing(verdicts, (np.flatnonzero(known) + 1).tolist())
-        if (most - least == 2).all():
-            return text.unscored(missing[0])
-        gaps = np.flatnonzero(~known)
-        details = {"n_rungs": float(n)}
-        value: float | None = None
-        status: Status = "unscored"
-        if not missing:
-            raw = float(paper_sum(better[None], worse[None])[0])
-            value = float(rung_equivalent([raw], n)[0])
-            status = "ok"
-            details |= {"raw": raw, "unit": raw / paper_bound(n)}
-        elif len(gaps) == 1 and 0 < gaps[0] < n - 1:
-            gap = int(gaps[0])
-            value = value_between(better - worse, gap, (least[gap], most[gap]))
-            status = "partial"
-        weights = np.arange(1.0, n + 1)
-        low = None
-        high = None
-        if (least < most).any():
-            sums = [(least * weights).sum(), (most * weights).sum()]
-            low, high = rung_equivalent(sums, n).tolist()
-        stderr = None
-        if not missing and low is None:
-            stderr, low, high = self._sampling_error(raw, text, verdicts)
-        note = ""
-        if known.any():
-            note = unreported_note((most - least)[known] / 2)
-        details["label_mass"] = float(np.fmin.reduce(verdicts.label_mass[pairs]))
-        return Score(
-            id=text.target.id,
-            context_id=text.target.context_id,
-            attribute=text.attribute,
-            value=value,
-            stderr=stderr,
-            low=low,
-            high=high,
-            n_comparisons=int(known.sum()),
-            status=status,
-            reason="; ".join(filter(None, [*missing, note])),
-            details=details,
-            verdicts=text.verdicts(verdicts),
-        )
+        return _Rungs(better, worse, known, least, most)
 
     def _sampling_error(self, raw: float, text: OnLadder, verdicts: Verdicts) -> SumError | tuple[None, None, None]:
-        """raw : of a text with all of its verdicts"""
-        pairs = np.array(text.pairs)[np.argsort(text.levels)]
-        n_samples = verdicts.n_samples[:, pairs]
-        if self.n_samples is not None or np.isinf(n_samples).all() or len(pairs) < text.ladder.n_rungs:
+        """Standard error and 90 % interval of a complete score, on the rung scale, by how many of the judge's answers
+        each verdict is a frequency of. None where verdicts are exact, or where this scoring draws labels itself.
+
+        raw : the paper's sum of a text with a verdict on every rung
+        """
+        pairs = np.array(text.pairs)
+        answers_per_verdict = verdicts.n_samples[:, pairs]
+        if self.n_samples is not None or np.isinf(answers_per_verdict).all():
             return None, None, None
         better, worse, _ = np.moveaxis(verdicts.by_order[:, pairs], -1, 0)
         two_sided = verdicts.protocol == "yes_no_two_sided"
-        variance = variance_of_sum(better, worse, n_samples, two_sided=two_sided)
+        variance = variance_of_sum(better, worse, answers_per_verdict, two_sided=two_sided)
         return error_on_rungs(raw, variance, len(pairs))
 
     def _sampled(self, probs: FloatArray, text: OnLadder, protocol: str) -> FloatArray:
-        """Labels drawn with the text's own random numbers, so that its score does not depend on other texts."""
+        """Frequencies of labels that are drawn from `probs`. The random numbers depend on the text alone, and so does
+        its score, whatever other texts there are.
+
+        probs : shape (n_pairs, 3): better, worse, similar
+        """
         assert self.n_samples is not None
         rng = seeded_rng(self.seed, text.target.text, text.target.context_id, text.ladder.attribute)
         if protocol != "yes_no_two_sided":
@@ -198,7 +229,9 @@ def value_between(margins: FloatArray, gap: int, limits: tuple[float, float] = (
         r = 1/2 [ r(m[gap] = m[gap - 1]) + r(m[gap] = m[gap + 1]) ]
 
     margins : shape (n_rungs,), p(Better) - p(Worse) against each rung; what stands at the gap is not looked at
-    gap : 1..n_rungs - 2. limits : of the margin there, where some of its labels were reported
+    gap : index of the rung, 1..n_rungs - 2
+    limits : the least and the greatest that the margin there can be, where some of its labels were reported
+    returns : on the rung scale
     """
     ends = np.stack([margins, margins])
     ends[:, gap] = np.clip(margins[[gap - 1, gap + 1]], *limits)

@@ -8,7 +8,7 @@ import pytest
 
 from synthscore.cli.score import judge_lines
 from synthscore.scoring.anchored import Anchors, Scale, Scales, fit, positions
-from synthscore.scoring.anchored.parameters import fit_spreads, put_on_scale
+from synthscore.scoring.anchored.parameters import fit_deviations, put_on_scale
 from synthscore.scoring.anchored.rising import sees_rise
 from synthscore.scoring.anchored.sharpness import Lengths, find_deviations, find_sharpness
 from synthscore.signature import Signature
@@ -300,7 +300,7 @@ def known(rungs, mean, sd=0.0):
 
 def test_the_variance_of_stretch_is_that_of_slopes():
     slopes = 1 + np.array([-0.6, 0.6, 0.6, -0.6])
-    judge = fit_spreads(judge_of(), known(3 + slopes[:, None] * np.arange(-2, 3), np.full(4, 3.0)), np.arange(4))
+    judge = fit_deviations(judge_of(), known(3 + slopes[:, None] * np.arange(-2, 3), np.full(4, 3.0)), np.arange(4))
     uneven = 2 * 0.3**2 / (4 * 3 + 2)
     assert judge.rung_sd[2] ** 2 == pytest.approx(uneven)
     assert judge.rung_sd[1] ** 2 == pytest.approx((4 * (0.36 - uneven / 10) + 2 * 0.2**2) / 6)
@@ -308,7 +308,7 @@ def test_the_variance_of_stretch_is_that_of_slopes():
 
 def test_what_is_not_known_of_texts_is_part_of_their_variance():
     rungs, mean = np.tile(np.arange(1.0, 6), (2, 1)), [1.0, 3.0, 5.0, 3.0]
-    judge = fit_spreads(judge_of(), known(rungs, mean, sd=0.5), np.repeat([0, 1], 2))
+    judge = fit_deviations(judge_of(), known(rungs, mean, sd=0.5), np.repeat([0, 1], 2))
     assert judge.target_sd**2 == pytest.approx((8 + 4 * 0.25 + 2 * 1.5**2) / 6)
 
 

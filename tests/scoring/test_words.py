@@ -19,7 +19,7 @@ from synthscore.scoring.anchored import JudgeModel, fit, positions
 from synthscore.scoring.anchored.adaptive import Sure, ask_in_rounds
 from synthscore.scoring.anchored.correlation import Evidence, effect_of_neighbours
 from synthscore.scoring.anchored.drift import verdict_table
-from synthscore.scoring.anchored.model import margin, variance
+from synthscore.scoring.anchored.model import half_margin, variance
 from synthscore.scoring.frequencies import error_on_rungs, variance_of_sum
 from synthscore.scoring.paper import paper_sum, rung_equivalent
 from synthscore.signature import Signature
@@ -64,7 +64,7 @@ def test_samples_of_a_settled_opinion_scatter_as_the_weight_says():
     opinions = rng.dirichlet(mean * (1 / settled - 1), 200_000)
     judge = dataclasses.replace(JUDGE, noise=settled, spread=0.0)
     for n in (1, 3, 10):
-        margins = margin(rng.multinomial(n, opinions) / n)
+        margins = half_margin(rng.multinomial(n, opinions) / n)
         expected = variance(mean) / judge.weight(mean, np.array(1 / n))
         assert margins.var() == pytest.approx(expected, rel=0.02)
 

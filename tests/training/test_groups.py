@@ -19,7 +19,7 @@ from training.good_texts import LIMITS
 from training.groups import LONGER_WINS, WEIGHTS, Group, groups
 from training.machine_text import (
     MACHINES,
-    Source,
+    DamageSource,
     chained,
     chopped,
     fragment,
@@ -152,7 +152,7 @@ def check(group):
         assert set(names) <= {"good", *EDITS, *damages(), *MACHINES}
         lowering = {
             *damages_for(group.task, group.attribute),
-            *machines_for(group.task, group.attribute, Source(Material(""), WEAK)),
+            *machines_for(group.task, group.attribute, DamageSource(Material(""), WEAK)),
         }
         hurting = set(names) & lowering
         assert bool(hurting) == (severity > 0)
@@ -301,14 +301,14 @@ SOURCE = "The mayor opened the bridge and praised the workers. The council refus
 
 
 def test_two_sentences_are_fused_at_the_same_word():
-    source = Source(Material(SOURCE))
+    source = DamageSource(Material(SOURCE))
     made = fused("The mayor opened the bridge and praised the workers.", np.random.default_rng(0), source)
     assert made == "The mayor opened the bridge and raised the tax."
     assert fused("Nothing to cut here.", np.random.default_rng(0), source) is None
 
 
 def test_a_chain_takes_each_word_from_behind_the_one_before():
-    source = Source(Material(SOURCE))
+    source = DamageSource(Material(SOURCE))
     words = SOURCE.split()
     follow = set(pairwise(words))
     for seed in range(20):
@@ -323,7 +323,7 @@ def test_a_chain_takes_each_word_from_behind_the_one_before():
 def test_a_path_of_machines_damages_a_sentence_a_step():
     text = "The mayor opened the bridge and praised the workers. She spoke to them for an hour and went home then."
     steps = list(
-        machine_path(text, ("fused-sentences", "word-chain"), np.random.default_rng(1), Source(Material(SOURCE)))
+        machine_path(text, ("fused-sentences", "word-chain"), np.random.default_rng(1), DamageSource(Material(SOURCE)))
     )
     assert [step.severity for step in steps] == [0.6, 1.0]
     assert {step.kind for step in steps} <= set(MACHINES)
@@ -336,14 +336,14 @@ FAR = " ".join(
 
 
 def test_a_scattered_sentence_comes_from_three_or_more_sentences_away():
-    source = Source(Material(FAR))
+    source = DamageSource(Material(FAR))
     first = sentences(FAR)[0]
     assert {scattered(first, np.random.default_rng(seed), source) for seed in range(20)} == set(sentences(FAR)[3:])
-    assert scattered("Short.", np.random.default_rng(0), Source(Material("One sentence alone."))) is None
+    assert scattered("Short.", np.random.default_rng(0), DamageSource(Material("One sentence alone."))) is None
 
 
 def test_a_spliced_sentence_breaks_behind_a_word_that_wants_more():
-    source = Source(Material(SOURCE + " He was blamed for the noise of the saws."))
+    source = DamageSource(Material(SOURCE + " He was blamed for the noise of the saws."))
     for seed in range(20):
         made = spliced("They walked with the children of the town to a fair.", np.random.default_rng(seed), source)
         assert made is not None
@@ -352,7 +352,7 @@ def test_a_spliced_sentence_breaks_behind_a_word_that_wants_more():
 
 
 def test_chopped_sentences_are_the_first_clauses_of_others():
-    source = Source(Material(SOURCE + " He was blamed for the noise, which nobody liked."))
+    source = DamageSource(Material(SOURCE + " He was blamed for the noise, which nobody liked."))
     for seed in range(10):
         made = chopped("They walked with the children to a fair.", np.random.default_rng(seed), source)
         whole = {"The mayor opened the bridge.", "The council refused the plan.", "He was blamed for the noise."}
@@ -361,20 +361,20 @@ def test_chopped_sentences_are_the_first_clauses_of_others():
 
 def test_a_fragment_has_no_verb():
     sentence = "Ann Lee, the owner of the mill, was seen in the small harbour of Velm."
-    made = {fragment(sentence, np.random.default_rng(seed), Source(Material(""))) for seed in range(20)}
+    made = {fragment(sentence, np.random.default_rng(seed), DamageSource(Material(""))) for seed in range(20)}
     assert made == {"Ann Lee, the owner of the mill.", "In the small harbour of Velm."}
-    assert fragment("He was there.", np.random.default_rng(0), Source(Material(""))) is None
+    assert fragment("He was there.", np.random.default_rng(0), DamageSource(Material(""))) is None
 
 
 WEAK = ("I think it is a good movie.", "I like to read about the old harbour of Velm.", "That is a lot of people!")
 
 
 def test_half_of_the_weak_replies_are_the_nearest_to_the_context():
-    source = Source(Material("A: Do you know the harbour of Velm?\nB: It is very old."), WEAK)
+    source = DamageSource(Material("A: Do you know the harbour of Velm?\nB: It is very old."), WEAK)
     made = [weakly_said("I do.", np.random.default_rng(seed), source) for seed in range(60)]
     assert set(made) == set(WEAK)
     assert 30 <= made.count(WEAK[1]) <= 50  # half, and a third of the rest
-    assert weakly_said("I do.", np.random.default_rng(0), Source(Material("Velm."))) is None
+    assert weakly_said("I do.", np.random.default_rng(0), DamageSource(Material("Velm."))) is None
 
 
 @pytest.mark.slow

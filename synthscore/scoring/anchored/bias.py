@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from ...types import FloatArray
-from .model import JudgeModel, Posterior, SoftAnswers, margin, variance
+from .model import JudgeModel, Posterior, SoftAnswers, half_margin, variance
 from .positions import log_odds_at
 
 
 def find_bias_sd(answers: SoftAnswers, judge: JudgeModel, posterior: Posterior) -> float:
     """Standard deviation of the position bias between texts, by the answers about two rungs, nats.
 
-    In log-odds an answer is off by (margin - expected) / V. Summed over the two orders in which a pair of rungs was
-    asked about, errors of their positions cancel, and the bias b_a + b_b of the two rungs remains. With b = the part of
-    the context + the part of the text, of variances C and T, the sums of two pairs of a ladder have the covariance
+    In log-odds an answer is off by (half_margin - expected) / V. Summed over the two orders in which a pair of rungs
+    was asked about, errors of their positions cancel, and the bias b_a + b_b of the two rungs remains. With b = the
+    part of the context + the part of the text, of variances C and T, the sums of two pairs of a ladder have the
+    covariance
 
         4 C + T    if they share a rung,        4 C    if they share none,
 
@@ -43,7 +44,7 @@ def _sum_over_orders(
     n = among_rungs.n_rungs
     probs = judge.probs(log_odds_at(among_rungs, judge, posterior))
     var = np.maximum(variance(probs), 1e-12)
-    off = among_rungs.sign * (among_rungs.margin - margin(probs)) / var
+    off = among_rungs.sign * (among_rungs.half_margin - half_margin(probs)) / var
     precision = var / judge.dispersion(var, among_rungs.sampling)
 
     # The answers about rung a against b, as they were shown, are averaged in cell (a, b) of their ladder.

@@ -3,11 +3,11 @@
 `Watch` adds up the statistics of a run, a batch of scores at a time, and `Watch.drift` compares them with those at the
 fit. The statistics are
 
-    sharpness     how long the judge sees the ladders, relative to the scale's
-    rung 1, 2..   where it sees each rung
+    sharpness     how far apart the judge sees the rungs of a ladder, relative to the scale's
+    rung 1, 2..   where it sees each rung on its ladder, rungs of the scale
     bias          its position bias, nats
-    noise, ties   how far its answers scatter, and how often it says Similar, relative to what is expected
-    texts         the mean position of the texts
+    noise, ties   the variance of its answers, and how often it says Similar, relative to what is expected
+    texts         the mean position of the texts, rungs of the scale
     score, kept   of a certificate: the mean score, and the share of texts that reach the threshold
 
 Each is a ratio of sums over contexts, with the error of such a ratio, because texts of one context are alike. Positions
@@ -27,7 +27,7 @@ import numpy as np
 
 from ...signature import Signature
 from ...types import FloatArray, IntArray, Score, grouped
-from .model import JudgeModel, Posterior, SoftAnswers, centred_levels, margin, variance
+from .model import JudgeModel, Posterior, SoftAnswers, centred_levels, half_margin, variance
 from .positions import log_odds_at, solve
 from .scale import Scale, Statistic, three_way
 
@@ -37,15 +37,16 @@ OF_CERTIFICATE = ("score", "kept")  # statistics of a certificate, which promise
 OF_TEXTS = ("texts", *OF_CERTIFICATE)  # statistics that say something about the texts, not about the judge
 _FEWEST = 2.5  # effective number of contexts below which there is no statistic
 _REWEIGHTED = 2  # times that answers get new weights at the positions found with the former ones
-_WIDE_SHIFT = 0.01  # rungs; with so narrow a prior ladders stay where they are, and texts take up what sets them apart
+_NO_SHIFT = 0.01  # rungs; so narrow a prior keeps ladders from shifting, and texts take up what sets contexts apart
 _WIDE_STRETCH = 1.0  # relative; a prior so wide leaves the length of a ladder to its answers
-_WIDE_TEXTS = 2.0  # The prior of texts is as many times as wide as at the fit, for the same reason.
+_WIDE_TEXTS = 2.0  # times the standard deviation of texts at the fit; so wide a prior leaves texts to their answers
 
 
 class StatisticChange(NamedTuple):
     """A statistic at the fit and now.
 
-    p : probability of such a difference where nothing has changed, corrected for all statistics (Holm)
+    was, now : at the fit, and in this run
+    p : probability of so large a difference where nothing has changed, corrected for all statistics (Holm)
     """
 
     name: str
@@ -120,7 +121,7 @@ class Drift:
 
     @property
     def words(self) -> str:
-        """The verdict in a sentence or two."""
+        """The verdict, with its evidence and what to do, in a sentence or two."""
         if self.verdict == "unknown":
             why = f"it does not hold what was seen when it was made. To have this check, {self.remedy}"
             if self.lacking:  # The fit has statistics, and this run does not.
@@ -148,9 +149,11 @@ class Drift:
 class Watch:
     """The statistics of a run, added up a batch of scores at a time, to be compared with those of a fit.
 
+    origin, remedy : as of Drift
     signature : of the fit; only scores of its task and attribute count
     judge : of the fit; None: only scores are looked at, not their verdicts
-    statistics : at the fit. keep_from : of a certificate
+    statistics : at the fit, by name
+    keep_from : the threshold of a certificate, rungs; None where there is none
     """
 
     origin: str
@@ -219,11 +222,11 @@ class Watch:
         about_texts = answers.first >= answers.n_rungs
         answers = answers.take(about_texts)
         uneven = judge.rung_sd[2]
-        wide = replace(
+        wide = replace(  # the judge under priors so wide that the answers decide
             judge,
             context_sd=0.0,
             target_sd=_WIDE_TEXTS * judge.text_sd,
-            rung_sd=(_WIDE_SHIFT, _WIDE_STRETCH, uneven),
+            rung_sd=(_NO_SHIFT, _WIDE_STRETCH, uneven),
         )
         posterior, difference_vars = solve(answers, wide)
         for _ in range(_REWEIGHTED):
@@ -236,6 +239,7 @@ class Watch:
         return self
 
     def _count(self, name: str, context: str, numerator: float, denominator: float) -> None:
+        """Add to both sums of a statistic, in one context."""
         sums = self._sums.setdefault(name, {})
         sums[context] = sums.get(context, 0.0) + np.array([numerator, denominator], dtype=np.float64)
 
@@ -260,8 +264,8 @@ class Watch:
             if n < _FEWEST:
                 continue
             value = float(numerators.sum() / total)
-            off = numerators - value * denominators
-            stderr = math.sqrt(off @ off * n / (n - 1)) / float(total)
+            residuals = numerators - value * denominators
+            stderr = math.sqrt(residuals @ residuals * n / (n - 1)) / float(total)
             statistics[name] = Statistic(value, stderr, float(n))
         return statistics
 
@@ -287,14 +291,18 @@ Ratios = dict[str, tuple[FloatArray, FloatArray]]
 
 
 def _position_ratios(answers: SoftAnswers, wide: JudgeModel, posterior: Posterior) -> Ratios:
-    """Of the statistics that positions show: sharpness, texts, and the rungs.
+    """Numerators and denominators of the statistics that positions show: sharpness, texts, and the rungs.
 
-    A prior pulls positions towards what it expects, so that only a share of each difference is left in them,
+    A prior pulls positions towards what it expects, so only a share of each difference is left in them,
 
         retained = 1 - posterior variance / prior variance
 
-    To undo the pull, a difference from the expected value is divided by `retained`: expected + difference / retained
-    = (difference + expected * retained) / retained, whose two parts are the numerators and denominators here.
+    To undo the pull, a difference from the expected value is divided by that share. Summed over contexts,
+
+        value = expected + sum of differences / sum of retained
+              = sum of (difference + expected * retained) / sum of retained
+
+    wide : the judge with the wide priors under which the positions were found
     """
     ratios = {"sharpness": _slope_ratio(wide, posterior), "texts": _text_ratio(answers, wide, posterior)}
     if wide.n_rungs > 2:
@@ -309,17 +317,26 @@ def _slopes(posterior: Posterior) -> FloatArray:
 
 
 def _slope_ratio(wide: JudgeModel, posterior: Posterior) -> tuple[FloatArray, FloatArray]:
+    """Of sharpness: the slope of ladders, of which the prior expects 1."""
     level = centred_levels(wide.n_rungs)
     norm2 = level @ level
     uneven = wide.rung_sd[2]
-    prior_var = norm2**2 + uneven**2 * norm2  # of level @ rungs, whose slope varies by _WIDE_STRETCH, 1
+    # Of level @ rungs, which is norm2 times the slope.
+    prior_var = (_WIDE_STRETCH * norm2) ** 2 + uneven**2 * norm2
     posterior_var = np.einsum("n,cnm,m->c", level, posterior.rung_cov, level)
     retained = 1 - posterior_var / prior_var
     return _slopes(posterior) - 1 + retained, retained
 
 
 def _text_ratio(answers: SoftAnswers, wide: JudgeModel, posterior: Posterior) -> tuple[FloatArray, FloatArray]:
-    """The mean position of texts: the middle, and their distance from it in rungs as long as they are now seen."""
+    """Of texts: their mean position, in rungs as long as this judge now sees them.
+
+        value = middle + sum of distances from the middle / sum of (retained * slope)
+        distance = difference from target_mean + (target_mean - middle) * retained
+
+    The slope makes the rung that this judge sees the unit of the distances. The fraction's numerator, plus middle times
+    its denominator, is the numerator here.
+    """
     retained = 1 - (posterior.sd / wide.target_sd) ** 2
     middle = (wide.n_rungs + 1) / 2
     off_middle = posterior.mean - wide.target_mean + (wide.target_mean - middle) * retained
@@ -329,9 +346,11 @@ def _text_ratio(answers: SoftAnswers, wide: JudgeModel, posterior: Posterior) ->
 
 
 def _rung_ratios(wide: JudgeModel, posterior: Posterior) -> Ratios:
-    """Where each rung stands if the straight line through its ladder is taken to be 1..N: shape and not length counts.
+    """Where each rung stands on its ladder: rung k at k + its distance from the straight line through its ladder,
+    the pull of the prior undone.
 
-    Of two rungs, both are on the line, so that there is nothing to see.
+    The line, by least squares, is subtracted with its slope and height. So only the shape of a ladder counts here, not
+    how long it is or where it stands. Two rungs are always on their line, and tell nothing.
     """
     n = wide.n_rungs
     uneven = wide.rung_sd[2]
@@ -339,16 +358,20 @@ def _rung_ratios(wide: JudgeModel, posterior: Posterior) -> Ratios:
     off_line = np.eye(n) - 1 / n - np.outer(level, level) / (level @ level)  # projects rungs to what is off their line
     posterior_var = np.einsum("kn,cnm,km->ck", off_line, posterior.rung_cov, off_line)
     retained = 1 - posterior_var / (uneven**2 * np.diag(off_line))
-    off = posterior.rungs @ off_line
+    distance = posterior.rungs @ off_line
     ratios = {}
     for index in range(n):
         rung = index + 1
-        ratios[f"rung {rung}"] = off[:, index] + retained[:, index] * rung, retained[:, index]
+        ratios[f"rung {rung}"] = distance[:, index] + retained[:, index] * rung, retained[:, index]
     return ratios
 
 
 def _answer_ratios(answers: SoftAnswers, wide: JudgeModel, posterior: Posterior, difference_vars: FloatArray) -> Ratios:
-    """Of the statistics that answers show beside positions: bias, noise and ties.
+    """Numerators and denominators of the statistics that answers show beside positions: bias, noise and ties.
+
+        bias     bias at the fit + step; in nats
+        noise    squared residuals / variances that the judge at the fit would give them
+        ties     probabilities of Similar / those that the judge at the fit would give
 
     difference_vars : as `solve` returns them
     """
@@ -359,7 +382,7 @@ def _answer_ratios(answers: SoftAnswers, wide: JudgeModel, posterior: Posterior,
     expected = wide.probs(log_odds_at(answers, wide, posterior))
     var = variance(expected)
     weight = wide.weight(expected, answers.sampling)
-    residual = answers.margin - margin(expected)
+    residual = answers.half_margin - half_margin(expected)
     ratios = {}
     both_orders = len(set(answers.sign.tolist())) > 1
     if both_orders:
@@ -381,7 +404,8 @@ def _sum_by(group: IntArray, values: FloatArray, n_groups: int) -> FloatArray:
 
 
 def _p_value(name: str, was: Statistic, now: Statistic) -> float:
-    """Probability of a difference at least as large, in either direction, where nothing has changed; Welch's test."""
+    """Probability of so large a difference, in either direction, where nothing has changed: Welch's test, of logarithms
+    for RATIOS."""
     from scipy.special import stdtr
 
     difference = now.value - was.value

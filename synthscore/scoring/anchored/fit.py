@@ -1,6 +1,6 @@
 """Answers -> what the judge is like, pooled over all ladders, and where the texts stand.
 
-Neither is known at first, so that they are found in turn, until nothing changes (expectation and maximisation):
+Neither is known at first, so they are found in turn, until nothing changes (expectation and maximisation):
 
     expectation     given the judge, the positions of texts and rungs, with their errors           positions.py
     maximisation    given these, the parameters of the judge that make the answers most probable   parameters.py
@@ -18,13 +18,13 @@ from .model import JudgeModel, Posterior, SoftAnswers
 from .parameters import (
     FEW_LADDERS,
     RUNG_SD,
+    divide_shift_variance,
     find_residuals,
     first_guess,
     fit_answering,
     fit_correlations,
+    fit_deviations,
     fit_noise,
-    fit_spreads,
-    give_texts_their_part,
     median_stretch,
     put_on_scale,
 )
@@ -35,8 +35,12 @@ from .sharpness import Lengths, find_deviations, find_sharpness
 
 _ROUNDS = 300
 _TOLERANCE = 1e-4  # largest change of a parameter in the last round; JudgeModel.converged
-_LEAST_STRETCH = 0.05  # A judge that sees neighbouring rungs closer than this, on average, sees the ladder upside down.
-_LEAST_NATS = 0.2  # A judge for whom the worst and the best rung are closer than this sees no difference between them.
+# Distance between neighbouring rungs of the median ladder, in rungs of the scale, which expects 1. Below this, which
+# includes all that is negative, the ladder does not rise in the judge's eyes.
+_LEAST_STRETCH = 0.05
+# Log-odds between the worst and the best rung. A judge that puts less between them sees no difference.
+_LEAST_NATS = 0.2
+# Parameters whose changes decide whether the fit has converged, beside rung_sd.
 _FITTED = (
     "discrimination", "position_bias", "log_tie", "noise", "spread", "pair_correlation", "rung_correlation",
     "target_mean", "target_sd",
@@ -79,12 +83,12 @@ def fit_judge(answers: SoftAnswers) -> JudgeModel:
         return judge
     converged_without_sharpness = judge.converged
 
-    judge, sharpness = _divide_length(answers, judge, posterior)
-    judge, posterior = _iterate(answers, judge, posterior, sharpness=sharpness)
+    judge, log_sharpness = _divide_length(answers, judge, posterior)
+    judge, posterior = _iterate(answers, judge, posterior, log_sharpness=log_sharpness)
     if not judge.rungs_rise:
         return judge
     return replace(
-        give_texts_their_part(judge),
+        divide_shift_variance(judge),
         bias_sd=find_bias_sd(answers, judge, posterior),
         converged=judge.converged and converged_without_sharpness,
     )
@@ -95,21 +99,21 @@ def _iterate(
     judge: JudgeModel,
     start: Posterior | None = None,
     *,
-    sharpness: FloatArray | None = None,
+    log_sharpness: FloatArray | None = None,
     independent: bool = False,
 ) -> tuple[JudgeModel, Posterior]:
     """Rounds of expectation and maximisation until no parameter changes. Returns the judge and the last positions.
 
     start : positions to begin from; None: the prior's
-    sharpness : log of the judge's sharpness on each context, 0 for the usual, shape (n_ladders,), as `_divide_length`
-        found it with the stretch of ladders, which stays as it is. None: the judge is equally sharp everywhere, so
-        that ladders differ in length because they are stretched
+    log_sharpness : of the judge on each context, 0 for the usual, shape (n_ladders,), as `_divide_length` gives it;
+        the standard deviation of the ladders' stretch then stays as it is. None: the judge is equally sharp
+        everywhere, and ladders differ in length because they are stretched
     independent : the correlations of the noise are not fitted, and stay as they are
     """
     posterior = start
     for _ in range(_ROUNDS):
         before = judge
-        prior = judge.prior(answers.n_ladders, sharpness)
+        prior = judge.prior(answers.n_ladders, log_sharpness)
         posterior, difference_vars = settle(answers, judge, posterior, prior)
         judge = fit_answering(judge, answers, posterior, difference_vars)
         residuals = find_residuals(judge, answers, posterior, difference_vars)
@@ -121,8 +125,8 @@ def _iterate(
         if stretch < _LEAST_STRETCH or ladder_nats < _LEAST_NATS:
             return replace(judge, rungs_rise=False, converged=False), posterior
         judge, posterior = put_on_scale(judge, posterior)
-        judge = fit_spreads(judge, posterior, answers.target_ladder)
-        if sharpness is not None:
+        judge = fit_deviations(judge, posterior, answers.target_ladder)
+        if log_sharpness is not None:
             shift, _, uneven = judge.rung_sd
             _, stretch_sd, _ = before.rung_sd
             judge = replace(judge, rung_sd=(shift, stretch_sd, uneven))
@@ -135,7 +139,7 @@ def _iterate(
 def _divide_length(answers: SoftAnswers, judge: JudgeModel, posterior: Posterior) -> tuple[JudgeModel, FloatArray]:
     """Divide the ladders' differences in length between their stretch and the judge's sharpness.
 
-    returns : the judge with both standard deviations, and its sharpness on each context, shape (n_ladders,)
+    returns : the judge with both standard deviations, and the log of its sharpness on each context, shape (n_ladders,)
     """
     lengths = Lengths.measure(answers, posterior, judge)
     deviations = find_deviations(lengths, prior=RUNG_SD[1], n_prior=FEW_LADDERS)
@@ -147,12 +151,12 @@ def _divide_length(answers: SoftAnswers, judge: JudgeModel, posterior: Posterior
         spread_sd=deviations.spread,
         sharpness_told=deviations.told_apart,
     )
-    sharpness, _ = find_sharpness(lengths, judge)
-    return judge, sharpness
+    log_sharpness, _ = find_sharpness(lengths, judge)
+    return judge, log_sharpness
 
 
 def _change(before: JudgeModel, after: JudgeModel) -> float:
-    """The largest change of a parameter; relative for those above 1."""
+    """The largest change of a parameter, relative to its former value where that is above 1."""
     old = _parameters(before)
     new = _parameters(after)
     finite = np.isfinite(old)  # log_tie is -inf where the protocol has no Similar
@@ -161,4 +165,5 @@ def _change(before: JudgeModel, after: JudgeModel) -> float:
 
 
 def _parameters(judge: JudgeModel) -> FloatArray:
+    """The values of _FITTED, then the three of rung_sd."""
     return np.array([*(getattr(judge, name) for name in _FITTED), *judge.rung_sd])

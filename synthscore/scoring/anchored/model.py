@@ -76,9 +76,9 @@ class SoftAnswers:
         return len(self.target_ladder)
 
     @property
-    def margin(self) -> FloatArray:
+    def half_margin(self) -> FloatArray:
         """(p(better) - p(worse)) / 2, shape (n_answers,)"""
-        return margin(self.probs)
+        return half_margin(self.probs)
 
     @property
     def sampling(self) -> FloatArray | None:
@@ -104,7 +104,7 @@ class JudgeModel:
     n_rungs : of the ladders that it was fitted on; positions are on 1..n_rungs
     discrimination : nats for each rung of difference, > 0. position_bias : nats in favour of the text asked about
     log_tie : log nu, nats; -inf for protocols without Similar
-    noise, spread : an answer of exact probabilities, whose margin has the variance V, weighs as much as
+    noise, spread : an answer of exact probabilities, whose half_margin has the variance V, weighs as much as
         1 / (noise + spread * V) answers drawn from P (`weight`, also of sampled answers)
     pair_correlation : of the noise of answers about the same two texts, in either order or asked again
     rung_correlation : of the noise of answers about a text and two neighbouring rungs
@@ -170,7 +170,7 @@ class JudgeModel:
         return probs
 
     def dispersion(self, var: FloatArray, sampling: FloatArray | None = None) -> FloatArray:
-        """Variance of an answer's margin, as a multiple of V, the variance of one answer drawn from P; shape of var.
+        """Variance of an answer's half_margin, in units of V, the variance of one answer drawn from P; shape of var.
 
             1/n + (1 - 1/n) m        m = noise + spread V        of n samples; m of exact probabilities
 
@@ -323,8 +323,8 @@ class Posterior:
 class Residuals(NamedTuple):
     """The differences between answers and what the positions lead one to expect; shape (n_answers,) unless given.
 
-    probs : P of each answer by the positions, shape (n_answers, 3). variance : V, of its margin
-    residual : margin of the answer less that of P
+    probs : P of each answer by the positions, shape (n_answers, 3). variance : V, of its half_margin
+    residual : half_margin of the answer less that of P
     sampling : as of SoftAnswers
     hidden : variance of its log-odds because the positions are uncertain, nats squared
     """
@@ -336,14 +336,15 @@ class Residuals(NamedTuple):
     hidden: FloatArray
 
 
-def margin(probs: FloatArray) -> FloatArray:
-    """Mean of a variable that is 1/2 for better, -1/2 for worse, 0 for similar; shape of all but the last axis."""
+def half_margin(probs: FloatArray) -> FloatArray:
+    """(p(better) - p(worse)) / 2, the mean of a variable that is 1/2 for better, -1/2 for worse, 0 for similar; shape
+    of all but the last axis."""
     return (probs[..., 0] - probs[..., 1]) / 2
 
 
 def variance(probs: FloatArray) -> FloatArray:
-    """Variance of the variable of `margin`; shape of all but the last axis."""
-    return (probs[..., 0] + probs[..., 1]) / 4 - margin(probs) ** 2
+    """Variance of the variable of `half_margin`; shape of all but the last axis."""
+    return (probs[..., 0] + probs[..., 1]) / 4 - half_margin(probs) ** 2
 
 
 def centred_levels(n_rungs: int) -> FloatArray:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...types import FloatArray, IntArray
 from .correlation import Evidence, find_pair_correlation, find_rung_correlation
-from .model import JudgeModel, Posterior, Residuals, SoftAnswers, centred_levels, margin, variance
+from .model import JudgeModel, Posterior, Residuals, SoftAnswers, centred_levels, half_margin, variance
 from .positions import log_odds_at
 
 # The priors, and how many ladders, targets or answers they count as. Lengths are in rungs of a ladder of 5.
@@ -27,7 +27,7 @@ FEW_ANSWERS = 20.0
 _LEAST_SD = 0.02  # Deviations of ladders are taken to be at least this, so that their covariance can be inverted.
 _LEAST_NOISE = 1e-4
 _MOST_STEPS = 50  # of Newton's method
-_LARGEST_STEP = 0.5  # that one of them may change a parameter
+_LARGEST_STEP = 0.5  # change of a parameter in one of these steps
 _SETTLED = 1e-8  # largest change of the last step
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(5)  # for the expectation over a normal variable
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
@@ -81,16 +81,16 @@ def fit_answering(
 
     The expectation is over the posterior of x_first - x_second, by Gauss-Hermite quadrature.
 
-    difference_vars : posterior variance of x_first - x_second, shape (n_answers,)
+    difference_vars : posterior variance of x_first - x_second, rungs squared, shape (n_answers,)
     """
     sign = answers.sign[:, None]
     expected = judge.probs(log_odds_at(answers, judge, posterior))
     weight = Evidence(answers, judge).weight(expected)[:, None] * _WEIGHTS
-    tells_bias = _tells_bias(answers)[:, None] * sign  # Only some answers enter the derivative by the bias.
+    bias_sign = _tells_bias(answers)[:, None] * sign  # 0 where an answer cannot tell the bias
     # x_first - x_second at each node of the quadrature, shape (n_answers, n_nodes).
     bare = replace(judge, discrimination=1.0, position_bias=0.0)
     x = log_odds_at(answers, bare, posterior)[:, None] + np.sqrt(difference_vars)[:, None] * _NODES
-    observed = answers.margin[:, None]
+    observed = answers.half_margin[:, None]
     similar = answers.probs[:, 2][:, None]
 
     # The parameters in the order a, b, log nu, and which of them are fitted.
@@ -100,24 +100,25 @@ def fit_answering(
     for _ in range(_MOST_STEPS):
         now = replace(judge, discrimination=values[0], position_bias=values[1], log_tie=values[2])
         probs = now.probs(values[0] * x + values[1] * sign)
-        mean = margin(probs)
+        mean = half_margin(probs)
         tie = probs[..., 2]
-        off = weight * (observed - mean)
-        off_tie = weight * (similar - tie)
-        grad = np.array([(off * x).sum(), (off * tells_bias).sum(), off_tie.sum()])
+        residual = weight * (observed - mean)
+        tie_residual = weight * (similar - tie)
+        equations = np.array([(residual * x).sum(), (residual * bias_sign).sum(), tie_residual.sum()])
 
-        # Minus the second derivatives: variances and covariances of what the parameters multiply.
+        # Minus the derivatives of these three equations, which are to become 0, by a, b and log nu. Not symmetric: the
+        # bias acts on all answers (sign), but only those that tell it enter its equation (bias_sign).
         var = weight * variance(probs)
         cov = -weight * mean * tie
         tie_var = weight * tie * (1 - tie)
-        by_discrimination = [(var * x * x).sum(), (var * x * sign).sum(), (cov * x).sum()]
-        by_bias = [(var * x * tells_bias).sum(), (var * sign * tells_bias).sum(), (cov * tells_bias).sum()]
-        by_ties = [(cov * x).sum(), (cov * sign).sum(), tie_var.sum()]
-        hessian = np.array([by_discrimination, by_bias, by_ties])
+        of_discrimination = [(var * x * x).sum(), (var * x * sign).sum(), (cov * x).sum()]
+        of_bias = [(var * x * bias_sign).sum(), (var * sign * bias_sign).sum(), (cov * bias_sign).sum()]
+        of_ties = [(cov * x).sum(), (cov * sign).sum(), tie_var.sum()]
+        jacobian = np.array([of_discrimination, of_bias, of_ties])
 
         step = np.zeros(3)
-        system = hessian[np.ix_(free, free)] + 1e-9 * np.eye(n_free)  # can be solved even where nothing tells
-        step[free] = np.linalg.solve(system, grad[free])
+        system = jacobian[np.ix_(free, free)] + 1e-9 * np.eye(n_free)  # can be solved even where nothing tells
+        step[free] = np.linalg.solve(system, equations[free])
         step = np.clip(step, -_LARGEST_STEP, _LARGEST_STEP)
         step[0] = max(step[0], -values[0] / 2)  # The discrimination stays above 0.
         values[free] += step[free]
@@ -130,18 +131,21 @@ def fit_answering(
 def find_residuals(
     judge: JudgeModel, answers: SoftAnswers, posterior: Posterior, difference_vars: FloatArray
 ) -> Residuals:
-    """difference_vars : as in `fit_answering`"""
+    """How far each answer is from what the judge is expected to say at the positions.
+
+    difference_vars : as in `fit_answering`
+    """
     probs = judge.probs(log_odds_at(answers, judge, posterior))
     return Residuals(
         probs=probs,
         variance=np.maximum(variance(probs), 1e-12),
-        residual=answers.margin - margin(probs),
+        residual=answers.half_margin - half_margin(probs),
         sampling=answers.sampling,
         hidden=judge.discrimination**2 * difference_vars,
     )
 
 
-def fit_noise(judge: JudgeModel, off: Residuals) -> JudgeModel:
+def fit_noise(judge: JudgeModel, residuals: Residuals) -> JudgeModel:
     """Noise and spread, by non-negative least squares on relative errors. Squared residuals are expected to be
 
         noise V + spread V^2,        of n samples V / n + (1 - 1/n) (noise V + spread V^2)
@@ -151,14 +155,15 @@ def fit_noise(judge: JudgeModel, off: Residuals) -> JudgeModel:
     """
     from scipy.optimize import nnls
 
-    var = off.variance
-    squared = off.residual**2 + var**2 * off.hidden
+    var = residuals.variance
+    sampling = residuals.sampling
+    squared = residuals.residual**2 + var**2 * residuals.hidden
     expected = judge.noise * var + judge.spread * var**2
     terms = np.stack([var, var**2], axis=1)
-    if off.sampling is not None:
-        expected = off.sampling * var + (1 - off.sampling) * expected
-        squared = squared - off.sampling * var
-        terms *= (1 - off.sampling)[:, None]
+    if sampling is not None:
+        expected = sampling * var + (1 - sampling) * expected
+        squared = squared - sampling * var
+        terms *= (1 - sampling)[:, None]
     design = terms / expected[:, None]
     observed = squared / expected
     prior = np.sqrt(FEW_ANSWERS) * np.diag([1 / NOISE, 1 / SPREAD])
@@ -168,14 +173,14 @@ def fit_noise(judge: JudgeModel, off: Residuals) -> JudgeModel:
     return replace(judge, noise=float(max(noise, _LEAST_NOISE)), spread=float(spread))
 
 
-def fit_correlations(judge: JudgeModel, answers: SoftAnswers, posterior: Posterior, off: Residuals) -> JudgeModel:
+def fit_correlations(judge: JudgeModel, answers: SoftAnswers, posterior: Posterior, residuals: Residuals) -> JudgeModel:
     """The correlations of the noise: between answers about the same texts, and about neighbouring rungs."""
-    judge = replace(judge, pair_correlation=find_pair_correlation(answers, judge, off))
-    return replace(judge, rung_correlation=find_rung_correlation(answers, judge, posterior, off))
+    judge = replace(judge, pair_correlation=find_pair_correlation(answers, judge, residuals))
+    return replace(judge, rung_correlation=find_rung_correlation(answers, judge, posterior, residuals))
 
 
 def median_stretch(posterior: Posterior) -> float:
-    """The distance between neighbouring rungs of the median ladder; 1 on the scale."""
+    """The distance between neighbouring rungs of the median ladder, in rungs of the scale; 1 after `put_on_scale`."""
     if not len(posterior.rungs):
         return 1.0
     level = centred_levels(posterior.rungs.shape[1])
@@ -185,26 +190,30 @@ def median_stretch(posterior: Posterior) -> float:
 def put_on_scale(judge: JudgeModel, posterior: Posterior) -> tuple[JudgeModel, Posterior]:
     """The judge and the positions on the scale on which the median ladder is 1..N.
 
-    Answers fix neither the origin of a scale nor its unit, so that the median ladder has to.
+    Answers fix neither the origin of a scale nor its unit, so the median ladder has to. Of the judge only the
+    discrimination, nats a rung, changes here; `fit_deviations` then finds target_mean, target_sd and rung_sd anew.
     """
     stretch = median_stretch(posterior)
     middle = (judge.n_rungs + 1) / 2
     centres = posterior.rungs.mean(axis=1)
-    shift = middle
+    centre = middle
     if len(centres):
-        shift = float(np.median(centres))
+        centre = float(np.median(centres))
     moved = replace(
         posterior,
-        rungs=middle + (posterior.rungs - shift) / stretch,
-        mean=middle + (posterior.mean - shift) / stretch,
+        rungs=middle + (posterior.rungs - centre) / stretch,
+        mean=middle + (posterior.mean - centre) / stretch,
         sd=posterior.sd / stretch,
         rung_cov=posterior.rung_cov / stretch**2,
     )
     return replace(judge, discrimination=judge.discrimination * stretch), moved
 
 
-def fit_spreads(judge: JudgeModel, posterior: Posterior, target_ladder: IntArray) -> JudgeModel:
-    """The deviations of ladders and targets: from the mean positions, whose own variances are added.
+def fit_deviations(judge: JudgeModel, posterior: Posterior, target_ladder: IntArray) -> JudgeModel:
+    """Mean and standard deviation of the targets, and the three standard deviations of ladders, rung_sd.
+
+    They are those of the true positions, which are only estimated: the squared deviation of each is that of its
+    posterior mean plus its posterior variance. The priors count as further deviations.
 
     Where no ladder has two targets, differences between ladders look like differences between texts, and the prior of
     the shift stands.
@@ -233,9 +242,9 @@ def _rung_deviations(posterior: Posterior, n: int, *, shift_known: bool) -> tupl
     level = centred_levels(n)
     directions = np.column_stack([np.ones(n), level, np.eye(n)[:, : n - 2]])
     basis = np.linalg.qr(directions)[0].T
-    off = posterior.rungs - np.arange(1.0, n + 1)
+    off_level = posterior.rungs - np.arange(1.0, n + 1)
     error_vars = np.einsum("kn,cnm,km->ck", basis, posterior.rung_cov, basis)
-    squares = (off @ basis.T) ** 2 + error_vars
+    squares = (off_level @ basis.T) ** 2 + error_vars
 
     prior_shift, prior_stretch, prior_uneven = RUNG_SD
     uneven_var = _pool(squares[:, 2:].ravel(), (prior_uneven * unit) ** 2, FEW_LADDERS)
@@ -253,15 +262,15 @@ def _rung_deviations(posterior: Posterior, n: int, *, shift_known: bool) -> tupl
 
 
 def _pool(squares: FloatArray, prior: float, n_prior: float) -> float:
-    """Their mean together with the prior, which counts n_prior times."""
+    """The mean of squared deviations together with their prior mean, which counts as n_prior of them."""
     return float((squares.sum() + n_prior * prior) / (len(squares) + n_prior))
 
 
-def give_texts_their_part(judge: JudgeModel) -> JudgeModel:
-    """The judge whose ladders differ as wholes by no more than the prior; the texts of contexts differ by the rest.
+def divide_shift_variance(judge: JudgeModel) -> JudgeModel:
+    """The judge with the variance of the shift of contexts divided among ladders (rung_sd) and texts (context_sd).
 
-    Answers cannot tell a ladder that is low from texts that are good, so that the prior has to divide what sets
-    contexts apart between the shift of ladders and context_sd.
+    Answers cannot tell a ladder that is low from texts that are good, so the prior has to divide what sets contexts
+    apart. Ladders get no more than the prior of their shift, and the texts of contexts get the rest.
     """
     shift, stretch, uneven = judge.rung_sd
     prior_shift = RUNG_SD[0] * unit_of(judge.n_rungs)

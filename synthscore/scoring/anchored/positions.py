@@ -6,9 +6,9 @@ The positions of rungs r and targets t are those at which the log-posterior is l
         - 1/2 (r - level)' K (r - level)                                      rungs are expected near 1..N
         - 1/2 (t - target_mean)^2 / target_sd^2                               targets near the mean of all targets
 
-which is concave, so that Newton's method finds it. Errors are its curvature there (Laplace's approximation).
+It is concave, so Newton's method finds it. Errors are the inverse of its curvature there (Laplace's approximation).
 
-Targets are compared with rungs alone, so that they are independent of each other given their ladder. Newton's system
+Targets are compared with rungs alone, so they are independent of each other given their ladder. Newton's system
 therefore falls apart into one of N x N for each ladder (the Schur complement), however many targets there are.
 """
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from ...types import BoolArray, FloatArray, IntArray
 from .correlation import Evidence
-from .model import JudgeModel, Posterior, Prior, SoftAnswers, margin, variance
+from .model import JudgeModel, Posterior, Prior, SoftAnswers, half_margin, variance
 from .sharpness import Lengths, find_sharpness
 
 _LARGEST_STEP = 2.0  # nats by which one Newton step may change a log-odds
@@ -29,7 +29,9 @@ _LARGEST_STEP = 2.0  # nats by which one Newton step may change a log-odds
 _STEPS_FIXED = 100
 _STEPS_REWEIGHTED = 100
 # A ladder is settled once a step moves its texts by fewer rungs than this. With fixed weights the error that remains is
-# of the order of the step's square; with weights that follow the positions, steps shrink more slowly.
+# of the order of the step's square. With weights that follow the positions, a step is about a tenth of the last one: on
+# simulated answers less than 5e-5 rungs remained, where standard errors are 0.3 rungs or more, and a smaller tolerance
+# would only take more steps.
 _SETTLED_FIXED = 1e-4
 _SETTLED_REWEIGHTED = 3e-4
 
@@ -37,7 +39,7 @@ _SETTLED_REWEIGHTED = 3e-4
 def positions(answers: SoftAnswers, judge: JudgeModel, prior: Prior | None = None) -> Posterior:
     """The posterior of all targets and rungs under this judge; the errors of targets include those of the scale.
 
-    A ladder that has settled moves no more, so that other ladders do not change it. Not settling is part of the result:
+    A ladder that has settled moves no more, so other ladders do not change it. Not settling is part of the result:
     Posterior.settled.
     prior : with one text on each ladder, as Scale.prior makes it; None: the judge's own
     """
@@ -51,8 +53,8 @@ def positions(answers: SoftAnswers, judge: JudgeModel, prior: Prior | None = Non
     off_middle = posterior.mean - (judge.n_rungs + 1) / 2
     sharpness_var = (posterior.sharpness_sd[answers.target_ladder] * off_middle) ** 2
     bias_var = (judge.bias_sd * search.lean) ** 2
-    variance = posterior.sd**2 + judge.scale_variance(posterior.mean) + (sharpness_var + bias_var)
-    return replace(posterior, sd=np.sqrt(variance))
+    total_var = posterior.sd**2 + judge.scale_variance(posterior.mean) + (sharpness_var + bias_var)
+    return replace(posterior, sd=np.sqrt(total_var))
 
 
 def _place_contexts(answers: SoftAnswers, judge: JudgeModel) -> tuple[Posterior, _Search]:
@@ -74,22 +76,24 @@ def _place_contexts(answers: SoftAnswers, judge: JudgeModel) -> tuple[Posterior,
     search = _Search(answers, as_ladders, prior=prior)
     posterior, _ = search.settle()
     if judge.context_sd:
-        posterior = _give_texts_their_part(posterior, search.shared, answers, judge, as_ladders)
+        posterior = _move_contexts(posterior, search.shared, answers, judge, as_ladders)
     return posterior, search
 
 
-def _give_texts_their_part(
+def _move_contexts(
     posterior: Posterior, shared: FloatArray, answers: SoftAnswers, judge: JudgeModel, as_ladders: JudgeModel
 ) -> Posterior:
-    """Give the texts of a context their part (u) of what sets it apart, which was all given to its ladder (s).
+    """Move each context, its ladder and texts together, by what its texts as a whole are better than usual (u).
+
+    That was given to the ladder as a part of its shift s, with the opposite sign, since answers cannot tell them apart:
 
         s = shift - u,    E(u | s) = -part s,    part = 1 - var(shift) / var(s)
 
-    Ladder and texts then move together, by u. As s itself is only estimated, E(s | rungs) = weight @ (rungs - level),
-    the variance of u adds to the errors, and what rungs and texts have in common with s is taken into account.
+    As s itself is only estimated, E(s | rungs) = weight @ (rungs - level), the variance of u adds to the errors, and
+    what rungs and texts have in common with s is taken into account.
 
-    shared : covariances of targets and rungs, shape (n_targets, N)
-    as_ladders : the judge by whom the ladder was given all of it
+    shared : covariances of each target and its rungs, shape (n_targets, N), rungs squared
+    judge : has the standard deviations of both, rung_sd and context_sd. as_ladders : has all of it in rung_sd
     """
     n = answers.n_rungs
     ladder = answers.target_ladder
@@ -99,13 +103,13 @@ def _give_texts_their_part(
     unknown = total - total * weight.sum()  # var(s | rungs)
     added = part**2 * unknown + part * (1 - part) * total  # var(u | rungs)
     move = -part * (posterior.rungs - np.arange(1.0, n + 1)) @ weight
-    move_var = np.einsum("n,cnm,m->c", weight, posterior.rung_cov, weight)  # of E(s | rungs)
-    variance = posterior.sd**2 - 2 * part * shared @ weight + part**2 * move_var[ladder] + added
+    shift_var = np.einsum("n,cnm,m->c", weight, posterior.rung_cov, weight)  # var(E(s | rungs))
+    moved_var = posterior.sd**2 - 2 * part * shared @ weight + part**2 * shift_var[ladder] + added
     carry = np.eye(n) - part * weight[None, :]  # rungs + move, as a matrix
     return replace(
         posterior,
         mean=posterior.mean + move[ladder],
-        sd=np.sqrt(variance),
+        sd=np.sqrt(moved_var),
         rungs=posterior.rungs + move[:, None],
         rung_cov=carry @ posterior.rung_cov @ carry.T + added,
     )
@@ -114,8 +118,9 @@ def _give_texts_their_part(
 def solve(
     answers: SoftAnswers, judge: JudgeModel, start: Posterior | None = None, prior: Prior | None = None
 ) -> tuple[Posterior, FloatArray]:
-    """The posterior where each answer has its weight at `start`, and the posterior variance of x_first - x_second.
+    """The posterior where each answer has its weight at `start`; and the posterior variance of x_first - x_second.
 
+    The variance is of the two texts of each answer, shape (n_answers,), rungs squared.
     The weight is that of the probabilities expected at the positions, not of the answer itself: otherwise answers that
     noise has made clearer would weigh more.
     start : positions to begin from; None: the prior's, and the answers' own weights
@@ -128,7 +133,7 @@ def solve(
 def settle(
     answers: SoftAnswers, judge: JudgeModel, start: Posterior | None = None, prior: Prior | None = None
 ) -> tuple[Posterior, FloatArray]:
-    """As `solve`, where each answer has its weight at the positions that come out."""
+    """As `solve`, but each answer has its weight at the positions that come out, not at `start`."""
     return _Search(answers, judge, start, prior).settle()
 
 
@@ -138,11 +143,11 @@ class _Search:
     rungs, targets : where they stand now, rungs of the scale; shape (n_ladders, N) and (n_targets,)
     pace : the share of Newton's step that each ladder makes, shape (n_ladders,)
 
-    After `newton`, at the positions as they were:
+    `newton` also leaves these, at the positions for which it was called:
 
-    precision : of each target given the rungs, shape (n_targets,)
-    ratio : how far each target follows each of its rungs, shape (n_targets, N)
-    system : the curvature of each ladder's rungs, targets eliminated, shape (n_ladders, N, N)
+    precision : of each target given the rungs, 1 / rungs squared, shape (n_targets,)
+    ratio : rungs by which each target moves when one of its rungs moves by one, shape (n_targets, N)
+    system : minus the second derivatives by each ladder's rungs, targets eliminated, shape (n_ladders, N, N)
     lean : rungs by which a bias of one nat would move each target, shape (n_targets,)
 
     After `result`, shared : covariances of each target and its rungs, shape (n_targets, N)
@@ -176,7 +181,10 @@ class _Search:
         return self.evidence.weight(self.probs())
 
     def newton(self, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Newton's step of rungs and targets, shape (n_ladders, N) and (n_targets,)."""
+        """Newton's step of rungs and targets, in rungs, shape (n_ladders, N) and (n_targets,). It is not made here.
+
+        weight : of each answer, shape (n_answers,)
+        """
         answers = self.answers
         about = self.about
         target = self.target
@@ -185,7 +193,7 @@ class _Search:
         probs = self.probs()
         a = self.sharp[answers.ladder]
         # The first derivative of each answer's log-likelihood by x_first - x_second, and minus the second.
-        push = weight * a * (answers.margin - margin(probs))
+        push = weight * a * (answers.half_margin - half_margin(probs))
         pull = weight * a**2 * variance(probs)
 
         prior_precision = self.judge.target_sd**-2.0
@@ -211,7 +219,8 @@ class _Search:
     def _derivatives_of_rungs(self, push: FloatArray, pull: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The gradient by each ladder's rungs, shape (n_ladders, N), and minus the second derivatives, (.., N, N).
 
-        push, pull : as in `newton`. A rung is the second text of an answer about a target, so that its signs turn round
+        push, pull : as in `newton`. Of an answer about a target, the rung is the second text, so its push has the
+            opposite sign
         """
         answers = self.answers
         about = self.about
@@ -242,7 +251,8 @@ class _Search:
     def step(self, weight: FloatArray, moving: BoolArray) -> FloatArray:
         """Move the ladders that still move by a step; returns the largest step of each, rungs, shape (n_ladders,).
 
-        A ladder whose steps go back and forth, which new weights can cause, makes half of each step from then on.
+        New weights can make a ladder's steps go back and forth. Each time that a step points against the last one and
+        is more than half as long, the ladder halves its pace.
         """
         step_rungs, step_targets = self.newton(weight)
         ladders = self.answers.target_ladder
@@ -261,7 +271,7 @@ class _Search:
         return largest
 
     def climb(self, weight: FloatArray | None) -> BoolArray:
-        """Steps until nothing moves; which ladders settled, shape (n_ladders,).
+        """Make steps until nothing moves. Returns which ladders settled, shape (n_ladders,).
 
         weight : of each answer; None: computed anew for each step
         """
@@ -288,7 +298,7 @@ class _Search:
 
     def result(self, weight: FloatArray, settled: BoolArray) -> tuple[Posterior, FloatArray]:
         """What the function `solve` returns, at the positions as they are."""
-        self.newton(weight)
+        self.newton(weight)  # for precision, ratio, system and lean at the last positions; its step is not made
         answers = self.answers
         rung_cov = np.asarray(np.linalg.inv(self.system), dtype=np.float64)
         self.shared = np.einsum("tn,tnm->tm", self.ratio, rung_cov[answers.target_ladder])
@@ -328,14 +338,20 @@ class _Search:
 
 
 def log_odds_at(answers: SoftAnswers, judge: JudgeModel, posterior: Posterior) -> FloatArray:
-    """d of each answer at the positions of the posterior, nats."""
+    """As `log_odds`, at the positions of the posterior."""
     return log_odds(answers, judge, posterior.rungs, posterior.mean, posterior.sharpness)
 
 
 def log_odds(
     answers: SoftAnswers, judge: JudgeModel, rungs: FloatArray, targets: FloatArray, sharpness: FloatArray
 ) -> FloatArray:
-    """d of each answer, nats."""
+    """Log-odds that the judge should give each answer, nats, shape (n_answers,); above 0: the first text is better.
+
+        d = a (x_first - x_second) + b sign        a = discrimination * exp(sharpness of the context), b = position bias
+
+    rungs, targets : positions, rungs of the scale, shape (n_ladders, N) and (n_targets,)
+    sharpness : log, relative to the usual, shape (n_ladders,)
+    """
     n = answers.n_rungs
     is_rung = answers.first < n
     first = rungs[answers.ladder, np.where(is_rung, answers.first, 0)]

@@ -22,14 +22,14 @@ _TYPICAL = 0.05 / 5 + 0.7 / 25
 
 
 class _Regression(NamedTuple):
-    """The columns of the least squares, all of shape (n_answers,); up and margin are centred in each group.
+    """The columns of the least squares, all of shape (n_answers,); up and half_margin are centred in each group.
 
-    up : how many levels the text asked about is above the other one. margin : of the answer, for that text
+    up : how many levels the text asked about is above the other one. half_margin : of the answer, for that text
     ladder, group, pair : numbers of the answer's; a group has its own constant
     """
 
     up: FloatArray
-    margin: FloatArray
+    half_margin: FloatArray
     ladder: IntArray
     group: IntArray
     pair: IntArray
@@ -47,7 +47,7 @@ class _Regression(NamedTuple):
         group = np.unique(groups, return_inverse=True)[1]
         return cls(
             up=_centre(up, group),
-            margin=_centre(sign * answers.margin, group),
+            half_margin=_centre(sign * answers.half_margin, group),
             ladder=answers.ladder,
             group=group,
             pair=np.unique(pairs_of(answers), return_inverse=True)[1],
@@ -56,7 +56,7 @@ class _Regression(NamedTuple):
     def take(self, rows: BoolArray) -> _Regression:
         return _Regression(
             up=self.up[rows],
-            margin=self.margin[rows],
+            half_margin=self.half_margin[rows],
             ladder=self.ladder[rows],
             group=self.group[rows],
             pair=self.pair[rows],
@@ -88,17 +88,17 @@ def sees_rise(answers: SoftAnswers) -> bool:
 
 
 def slope_of_ladders(regression: _Regression, n_ladders: int) -> tuple[FloatArray, FloatArray]:
-    """How much an answer's margin rises from one rung of a ladder to the next, and the standard error, both of shape
-    (n_ladders,). Where a ladder has no answers, the slope is 0 and its error infinite.
+    """How much an answer's half_margin rises from one rung of a ladder to the next, and the standard error, both of
+    shape (n_ladders,). Where a ladder has no answers, the slope is 0 and its error infinite.
     """
-    up, margin, ladder, group, pair = regression
+    up, half_margin, ladder, group, pair = regression
 
     def sum_by_ladder(values: FloatArray) -> FloatArray:
         return np.bincount(ladder, values, n_ladders).astype(np.float64)
 
     size = np.maximum(sum_by_ladder(up**2), 1e-300)
-    slope = sum_by_ladder(up * margin) / size
-    score = np.bincount(pair, up * (margin - slope[ladder] * up))  # of each pair of texts
+    slope = sum_by_ladder(up * half_margin) / size
+    score = np.bincount(pair, up * (half_margin - slope[ladder] * up))  # of each pair of texts
     ladder_of_pair = np.zeros(len(score), dtype=np.int64)
     ladder_of_pair[pair] = ladder
     scatter = np.bincount(ladder_of_pair, score**2, n_ladders)
@@ -112,10 +112,10 @@ def slope_of_ladders(regression: _Regression, n_ladders: int) -> tuple[FloatArra
 
 def _rises(regression: _Regression) -> bool:
     """Whether all ladders together rise, by the larger of two standard errors: over pairs of texts, or over ladders."""
-    up, margin, ladder, group, pair = regression
+    up, half_margin, ladder, group, pair = regression
     size = up @ up
-    slope = (up @ margin) / size
-    residual = margin - slope * up
+    slope = (up @ half_margin) / size
+    residual = half_margin - slope * up
     freedom = max(len(residual) - len(np.unique(group)) - 1, 0)
     # Both are variances of slope * size. That over pairs is drawn towards the typical one, as there may be few answers.
     scatter = (np.bincount(pair, up * residual) ** 2).sum()
