@@ -90,8 +90,8 @@ def spread(
 
         se is 0, and the value neither in the middle nor at an end: no interval, since it may be chance that the figure
             stays the same without any one context, as with the ranks of a few systems
-        se is 0 in the middle, or the value is at an end: the interval is the value itself. In the middle, where a
-            difference is 0, the figure stays the same because the two sides are equal in every context
+        se is 0 in the middle, or the value is at an end: the interval is the value itself. The middle is where the
+            difference of two methods is that are equal in every context, which is no chance
         else: the interval above
 
     value : the figure of all contexts, within `ends`

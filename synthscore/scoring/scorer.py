@@ -185,6 +185,7 @@ class Scorer:
 
     @property
     def judge(self) -> Engine:
+        """raises : MethodError where the scorer has none"""
         return self.tools.require_judge()
 
     @property
@@ -304,6 +305,7 @@ class Scorer:
         return ScorerPlan(rows, parts)
 
     def _texts(self, criterion: Criterion, items: Sequence[Item]) -> Texts:
+        """The items, with the templates and the attribute that they are judged by. raises : TaskError"""
         if criterion not in self._asked_by:
             name = self.named_task or criterion[0]  # the name of a folder is not the task's
             task = find_task(self.tools.references, name)
@@ -445,7 +447,7 @@ class ScorerPlan:
         return tuple(dict.fromkeys(part.plan.signature for part in self.parts))
 
     def score(self, progress: Progress | None = None) -> Scored:
-        """One Score for each item and attribute."""
+        """One Score for each item and attribute; they take their places in `rows`."""
         scales: list[Scale] = []
         for part in self.parts:
             scores = part.plan.score(progress)

@@ -106,8 +106,8 @@ class Evidence:
 
             f^2 (1 + (k - 1) pair) / (1 + (k - 1) pair f^2)        of k answers with the same f
 
-        It is larger than that of one answer, because repeating the question averages the sampling noise, but not the
-        opinion.
+        Where pair > 0 it is larger than that of one answer, because repeating the question averages the sampling noise,
+        but not the opinion.
 
         weight : as `weight_of_pairs` gives it
         returns : None for exact probabilities, where it is 1; 0 for a rung that was not asked about
@@ -180,7 +180,7 @@ def decay(correlation: float, n_rungs: int) -> FloatArray:
 def find_pair_correlation(answers: SoftAnswers, judge: JudgeModel, off: Residuals) -> float:
     """The correlation of the noise of answers about the same two texts, from pairs that were asked about repeatedly.
 
-        sum of z_a z_b  /  sum of (z_a^2 + z_b^2) / 2        over all a and b that are two answers about the same texts
+        sum of z_a z_b  /  sum of (z_a^2 + z_b^2) / 2        over any two answers a and b about the same texts
 
     Both sums have (a, b) and (b, a) as two terms, and the prior counts as _FEW_TERMS more. Positions are fitted to the
     answers, and so make residuals smaller by the variance of the positions. Answers about the same texts share that
@@ -189,7 +189,7 @@ def find_pair_correlation(answers: SoftAnswers, judge: JudgeModel, off: Residual
     Of sampled answers, f z takes the place of z. Then E[f_a z_a f_b z_b] = pair f_a^2 f_b^2, and E[(f z)^2] = f^2, of
     which the opinion is f^4; the rest, f^2 (1 - f^2), is taken from the second sum.
     """
-    # An answer about two rungs is turned round where the higher one comes first, so that all are about the same one.
+    # Residuals of two rungs are turned round where `first` is the higher one, so that all are about the lower one.
     turned_round = (answers.first < answers.n_rungs) & (answers.first > answers.second)
     factor = np.where(turned_round, -1.0, 1.0)  # and below, times f
     weight = judge.weight(off.probs, off.sampling)
