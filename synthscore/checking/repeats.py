@@ -8,14 +8,14 @@ as n / (1 + (n - 1) rho) questions. Read by `synthscore doctor`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..engine import Progress, Question
 from ..engines.words import InWords
 from ..judging.asking import Asking, labels_of, prompt_of
 from ..judging.templates import Templates
-from ..ladders.references import find_task
+from ..ladders.references import References, find_task
 from ..types import Ladder
 from .pairs import in_turn, rung_pairs
 
@@ -26,32 +26,33 @@ N_QUESTIONS = 12
 class Repeats:
     """Questions that were asked twice, each time with a seed of its own.
 
-    n_read : of which both answers were labels. n_differ : of these, those with two different labels
-    n_labels : how often each label was said
+    n_asked : how many questions. n_read : those whose two answers were both labels
+    n_differ : of these, the ones with two different labels
+    label_counts : label -> how often it was the answer, of 2 n_read answers
     """
 
     n_asked: int
     n_read: int
     n_differ: int
-    n_labels: Counter[str]
+    label_counts: Counter[str]
 
     @property
     def correlation(self) -> float | None:
-        """Of two answers to one question: 1 where they always agree, 0 where they agree no more than answers to two
-        questions; None where only one label was ever given.
+        """The correlation of two answers to one question: 1 where they always agree, 0 where they agree no more than
+        answers to two questions; None where nothing was read, or only one label was ever given.
 
             rho = 1 - P(two answers to one question differ) / P(two of all answers differ)
         """
-        n = self.n_labels.total()
+        n = self.label_counts.total()
         if not n or not self.n_read:
             return None
-        differ_by_chance = 1 - sum((count / n) ** 2 for count in self.n_labels.values())
+        differ_by_chance = 1 - sum((count / n) ** 2 for count in self.label_counts.values())
         if not differ_by_chance:
             return None
         return max(1 - self.n_differ / self.n_read / differ_by_chance, 0.0)
 
     def worth(self, n_votes: int) -> float | None:
-        """How many questions n answers to one question tell as much as: n / (1 + (n - 1) rho)."""
+        """How many questions tell as much as n answers to one question: n / (1 + (n - 1) rho); None without rho."""
         rho = self.correlation
         if rho is None:
             return None
@@ -59,6 +60,7 @@ class Repeats:
 
     @property
     def words(self) -> str:
+        """What to tell a user."""
         counts = f"{self.n_differ} of {self.n_read} questions that were asked twice got two different answers"
         three = self.worth(3)
         five = self.worth(5)
@@ -71,11 +73,17 @@ class Repeats:
 
 
 def ask_twice(
-    judge: InWords, ladders: Iterable[Ladder], asking: Asking, task: str | None = None, progress: Progress | None = None
+    judge: InWords,
+    ladders: References | Sequence[Ladder],
+    asking: Asking,
+    task: str | None = None,
+    progress: Progress | None = None,
 ) -> Repeats:
-    """Two samples of each of a dozen questions about pairs of rungs, of all attributes in turn.
+    """Asks a dozen questions about pairs of rungs, of all attributes in turn, two samples of each.
 
-    task : folder of a task of one's own. raises : as Engine.answer
+    ladders : whose rungs are compared
+    task : name of the task, or folder of one of your own; None: the task of each ladder
+    raises : as Engine.answer
     """
     pairs = in_turn(rung_pairs(ladders).values())[:N_QUESTIONS]
     questions = []
@@ -89,5 +97,5 @@ def ask_twice(
         n_asked=len(questions),
         n_read=len(read),
         n_differ=sum(first != second for first, second in read),
-        n_labels=Counter(label for both in read for label in both),
+        label_counts=Counter(label for both in read for label in both),
     )

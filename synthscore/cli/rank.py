@@ -93,6 +93,7 @@ def rank(
     Args:
         comparisons: file to rank from; no model is asked
     """
+    # Options are checked before anything is read; the default may yet become bt, once answers in words have been read.
     chosen, _, given = (method or "poe-bt").partition(":")
     with usage():
         options = {name: None if value == "none" else value for name, value in given_options(given).items()}
@@ -123,8 +124,9 @@ def rank(
     if statuses["unscored"] == len(rows):
         messages.warn("nothing could be ranked")
         return ERROR
-    n_elsewhere = sets.n_open - len(sets.left_out)  # a candidate that was left out has a row
-    return tolerance.exit_code(n_elsewhere + len(rows) - statuses["ok"], n_elsewhere + len(rows))
+    # Questions without an answer and rows that could not be read. A candidate that was left out has a row.
+    n_without_row = sets.n_open - len(sets.left_out)
+    return tolerance.exit_code(n_without_row + len(rows) - statuses["ok"], n_without_row + len(rows))
 
 
 def _refuse_contradictions(
@@ -137,9 +139,9 @@ def _refuse_contradictions(
     """raises : UsageError for the first options that contradict each other"""
     if comparisons is not None:
         asks = candidates is not None or judge != Judges()
-        if asks or judging != ComparingOptions(attribute=judging.attribute):
+        if asks or judging != ComparingOptions():
             raise UsageError(
-                "--comparisons asks no judge. Leave out the candidates, and the options of judge and model"
+                "--comparisons asks no judge. Leave out the candidates, and the options of judge, model and attribute"
             )
         return
     if judging.shard:
@@ -156,7 +158,10 @@ def _refuse_contradictions(
 def load_comparisons(
     comparisons: str, by: Sequence[str] | None, input: Input, messages: Messages
 ) -> tuple[ComparisonSets, list[str]]:
-    """The comparisons of a file, and lines that say what it holds."""
+    """The comparisons of a file, and lines that say what it holds.
+
+    by : columns to group by, "none" for no column; None: the default of ComparisonSets.load
+    """
     columns = None
     if by is not None:
         columns = tuple(name for name in by if name != "none")
@@ -184,7 +189,7 @@ def load_comparisons(
 
 
 def describe_bias(rankings: Rankings) -> Iterator[str]:
-    """The judge's position bias, and how it was taken out."""
+    """Lines about the judge's position bias, and how it was taken out."""
     bias = rankings.bias
     shift = rankings.shift
     if bias is None:
@@ -233,7 +238,7 @@ def summarise(rankings: Rankings, method: str) -> Iterator[str]:
 
 
 def describe_unconverged(rankings: Rankings, method: str) -> Iterator[str]:
-    """One line, however many rankings did not converge."""
+    """One line about the rankings that did not converge, however many; none where all did."""
     by_group = {
         group: ranking
         for group, ranking in rankings.by_group.items()

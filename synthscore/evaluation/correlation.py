@@ -17,8 +17,8 @@ Statistic = Literal["spearman", "pearson", "kendall"]
 STATISTICS: tuple[Statistic, ...] = ("spearman", "pearson", "kendall")
 
 _FEW = 200
-"""Of no more numbers than this, all pairs are compared at once; more of them are sorted by SciPy. Contexts are many and
-have few texts each, and for few numbers comparing is faster than sorting."""
+"""Up to this many numbers, all pairs are compared directly; above it SciPy sorts. Contexts are many and have few texts
+each, and for few numbers comparing is faster than sorting."""
 
 
 def correlation(values: npt.ArrayLike, human: npt.ArrayLike, statistic: Statistic = "spearman") -> float:
@@ -52,7 +52,7 @@ def correlation(values: npt.ArrayLike, human: npt.ArrayLike, statistic: Statisti
 
 
 def _cosine(x: FloatArray, y: FloatArray) -> float:
-    """sum x y / sqrt(sum x^2 sum y^2); NaN where one of them is all 0."""
+    """sum x y / sqrt(sum x^2 sum y^2), in [-1, 1]; NaN where x or y is all 0."""
     with np.errstate(invalid="ignore"):
         r = (x * y).sum() / np.sqrt((x * x).sum() * (y * y).sum())
     return float(np.clip(r, -1.0, 1.0))  # Rounding could lead out of this range.
@@ -79,7 +79,7 @@ def auc(values: npt.ArrayLike, good: npt.ArrayLike) -> float:
 
 
 def _signs_of_differences(values: FloatArray) -> FloatArray:
-    """For each pair of numbers whether the first is above (1), below (-1) or equal (0), shape (n, n)."""
+    """For each pair of numbers whether the first is above the second (1), below (-1) or equal (0), shape (n, n)."""
     return np.asarray(np.sign(np.subtract.outer(values, values)), dtype=np.float64)
 
 

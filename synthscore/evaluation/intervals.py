@@ -1,5 +1,5 @@
-"""From a figure with each context left out in turn to its standard error, interval and p-value; and p-values that are
-corrected for many comparisons. All of it is right from two contexts on. NumPy and SciPy.
+"""Leave-one-context-out values of a figure -> its standard error, interval and p-value; and p-values -> p-values that
+are corrected for many comparisons. All of it is right from two contexts on. NumPy and SciPy.
 
 A context is what was sampled: its texts share an article and readers, and are not independent. Figures of one benchmark
 leave out the same contexts, so that what makes one hard for all methods cancels in their differences.
@@ -17,20 +17,20 @@ from ..types import BoolArray, FloatArray, IntArray
 
 CONFIDENCE = 0.95
 LEAST_CONTEXTS = 6
-"""With fewer contexts no difference can be told from chance: n contexts all favour the same one of two equal methods
+"""With fewer contexts no difference can be told from chance: all of n contexts favour the same one of two equal methods
 with the probability 2 / 2^n, and 2 / 2^5 is above .05."""
 
 _NO_ERROR = 1e-12
-"""A standard error below this is 0, but for rounding."""
+"""A standard error below this counts as 0: it comes from rounding."""
 
 _AT_AN_END = 1 - 1e-9
-"""A value whose distance from the middle is more than this share of the half-width lies at an end, but for rounding."""
+"""A value whose distance from the middle of its range is at least this share of half the range counts as at an end."""
 
 
 class Spread(NamedTuple):
     """How far a figure varies with the contexts that were sampled.
 
-    stderr : standard error; NaN where there is no interval
+    stderr : standard error, in the unit of the figure; NaN where there is no interval
     low, high : 95 % interval, or None
     note : why there is no interval, or ""
     """
@@ -42,7 +42,7 @@ class Spread(NamedTuple):
 
 
 def index(names: Sequence[str]) -> IntArray:
-    """The number of each name, shape (n,): names are numbered from 0 in the order in which they first occur."""
+    """The number of each name, int64, shape (n,): names are numbered from 0 in the order in which they first occur."""
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
     return np.array([numbers[name] for name in names], dtype=np.int64)
 
@@ -86,11 +86,15 @@ def spread(
         z = artanh(u) +- t se / (dv/dz),     dv/dz = (high end - low end) / 2  (1 - u^2)
 
     so that the interval is longer on the side where there is room, as correlations scatter. For a mean over contexts se
-    is the usual standard error of a mean. At an end, or where se is 0 in the middle of the scale, the interval is the
-    value itself; elsewhere se = 0 gives no interval, since the ranks of a few systems may stay the same without any one
-    context.
+    is the usual standard error of a mean. The three cases, in the order in which they are decided:
 
-    value : of all contexts, within `ends`
+        se is 0, and the value neither in the middle nor at an end: no interval, since it may be chance that the figure
+            stays the same without any one context, as with the ranks of a few systems
+        se is 0 in the middle, or the value is at an end: the interval is the value itself. The middle is where the
+            difference of two methods is that are equal in every context, which is no chance
+        else: the interval above
+
+    value : the figure of all contexts, within `ends`
     without : shape (n_contexts,); the value with each context left out, NaN for a context that takes no part
     ends : the least and the greatest value that the figure can have
     note : why there is no value; then there is no interval either
@@ -127,8 +131,11 @@ def spread(
 
 
 class ContextMean(NamedTuple):
-    """low, high : 95 % interval over contexts, NaN where there is none. stderr : its error
-    n_contexts : that it rests on"""
+    """A mean, and how far it varies with the contexts that were sampled.
+
+    low, high : 95 % interval, NaN where there is none. stderr : standard error of `value`; NaN where there is none
+    n_contexts : how many contexts it rests on
+    """
 
     value: float
     low: float
@@ -160,9 +167,10 @@ def mean_over_contexts(values: FloatArray, context_ids: Sequence[str]) -> Contex
 
 
 def mean_score(values: FloatArray, context_ids: Sequence[str]) -> ContextMean:
-    """The mean of the scores that there are, such as those of one system, and its interval over contexts; NaN without.
+    """The mean of the scores that there are, such as those of one system, and its interval over contexts; NaN where
+    there are none.
 
-    values : shape (n,), NaN where unscored. context_ids : of each text; "" stands for a context of its own
+    values : shape (n,), NaN where unscored. context_ids : the context of each text; "" stands for a context of its own
     """
     scored = np.flatnonzero(~np.isnan(values)).tolist()
     if not scored:
@@ -176,12 +184,13 @@ def mean_without(
 ) -> FloatArray:
     """The mean of several figures over the same contexts, with each context left out: shape (n_contexts,).
 
-    A figure that a context takes no part in keeps its value without that context. The mean is NaN without a context
-    that takes part in no figure.
+    Where a context takes no part in a figure, the figure's full value is used. Where it takes part in none, the result
+    is NaN.
 
-    values : of each figure, shape (n_figures,)
-    without : of each figure, its value with each context left out, shape (n_contexts,), as for `spread`
-    weights : of each figure (default: all the same)
+    values : the full value of each figure, of all contexts; shape (n_figures,)
+    without : for each figure, its value with each context left out, shape (n_contexts,), as for `spread`: NaN where the
+        context takes no part
+    weights : weight of each figure (default: all the same)
     """
     if not without:
         return np.empty(0)
@@ -193,7 +202,7 @@ def mean_without(
 
 
 def p_value(value: float, stderr: float, n_contexts: int) -> float:
-    """The two-sided probability of a difference this large where there is none, by Student's t.
+    """The two-sided probability of a difference this large or larger where there is none, by Student's t.
 
         p = 2 P(T > |value| / stderr),  with n_contexts - 1 degrees of freedom
 
@@ -217,8 +226,8 @@ def least_p_value(n_contexts: int) -> float:
 
 
 def holm(p_values: npt.ArrayLike) -> FloatArray:
-    """p-values of many comparisons, corrected so that the probability of any false difference stays below the level,
-    however the comparisons depend on each other (Holm, 1979).
+    """p-values of many comparisons, corrected so that the probability of any false difference stays below the level at
+    which they are read, however the comparisons depend on each other (Holm, 1979).
 
         corrected p of the k-th smallest of n = max over j <= k of min(1, (n - j + 1) p of the j-th smallest)
 

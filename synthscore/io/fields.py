@@ -38,7 +38,7 @@ from ..types import Target, blank, encodable
 
 MEND = "Mend or remove the row"
 Fields = Mapping[str, str]
-"""Our name -> the column of a source that holds it, where they differ."""
+"""Our name for a column -> the name that it has in a source, where they differ."""
 
 _COMPUTED = re.compile(r"""=\s*[\w"'({\[@+-]|[@+-]\S*\w\(""")
 """How a formula begins: = and a value, or a call of a function behind another sign."""
@@ -63,13 +63,19 @@ _FLAGS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a source. number : 1-based; the line of a JSONL file, the data row of any other. line : of a JSONL
-    file, as it was read"""
+    """One row of a source.
+
+    number : from 1; the line of a JSONL file, the data row of any other
+    values : column, by our name where it has one -> what stands in it
+    source : name of the file, for errors
+    fields : as Fields
+    line : the line of a JSONL file, as it was read; "" of any other
+    """
 
     number: int
     values: Mapping[str, Any]
     source: str = "rows"
-    fields: Mapping[str, str] = field(default_factory=dict)  # our name -> the source's column, where they differ
+    fields: Mapping[str, str] = field(default_factory=dict)
     line: str = ""
 
     def has(self, name: str) -> bool:
@@ -127,7 +133,7 @@ def is_formula(cell: str) -> bool:
 
 
 def mappings(source: object) -> Iterable[object]:
-    """What stands in an iterable, a DataFrame or a Dataset, row for row; it need not be mappings yet (make_row)."""
+    """What an iterable, a DataFrame or a Dataset holds, row for row. Whether these are mappings, make_row checks."""
     pandas = sys.modules.get("pandas")  # whoever has a DataFrame has imported it
     if pandas is not None and isinstance(source, pandas.DataFrame):
         records: Iterable[object] = source.astype(object).where(source.notna(), None).to_dict("records")
@@ -142,9 +148,9 @@ def mappings(source: object) -> Iterable[object]:
 
 
 def make_row(
-    number: int, values: object, name: str = "rows", fields: Mapping[str, str] = {}, line: str = ""
+    number: int, values: object, source: str = "rows", fields: Mapping[str, str] = {}, line: str = ""
 ) -> Row | InputError:
-    """The row, or why these values are none."""
+    """The row that holds these values, or the error that says why they make none. Arguments as of Row."""
     if isinstance(values, InputError):
         return values
     if isinstance(values, Target):
@@ -152,29 +158,32 @@ def make_row(
     if isinstance(values, Mapping):
         if fields:
             values = rename_columns(values, fields)
-        return Row(number, values, name, fields, line)
-    message = f'{name} row {number}: it is {shorten(values)}, expected an object such as {{"text": "..."}}'
+        return Row(number, values, source, fields, line)
+    message = f'{source} row {number}: it is {shorten(values)}, expected an object such as {{"text": "..."}}'
     if isinstance(values, list):
         message += ". An array of rows goes into a file named .json"
-    return InputError(message, source=name, row=number, value=values)
+    return InputError(message, source=source, row=number, value=values)
 
 
 def rename_columns(values: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
-    """Under our names, where a field has another; a column that is renamed is nothing else."""
+    """The values under our names. A column that `fields` gives our name does not appear under its own name as well."""
     taken = {*fields, *fields.values()}
     ours = {name: values[column] for name, column in fields.items() if column in values}
     return {column: value for column, value in values.items() if column not in taken} | ours
 
 
-def make_batches(rows: Iterator[tuple[Any, ...]], size: int, name: str, fields: Fields) -> Iterator[RowBatch]:
-    """Batches of rows. rows : the number of each, what it holds, and its line if it has one"""
+def make_batches(rows: Iterator[tuple[Any, ...]], size: int, source: str, fields: Fields) -> Iterator[RowBatch]:
+    """Batches of up to `size` rows. rows : of each its number, what it holds, and its line if it has one"""
     while batch := list(itertools.islice(rows, size)):
-        yield RowBatch([make_row(number, values, name, fields, *line) for number, values, *line in batch])
+        yield RowBatch([make_row(number, values, source, fields, *line) for number, values, *line in batch])
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Which text a row is about. id : its own, or "context_id/system"; None for a name that the row does not give."""
+    """Which text a row is about.
+
+    id : the text's own, or "context_id/system". context_id, system : None where the row does not give it
+    """
 
     id: str
     context_id: str | None
@@ -182,44 +191,53 @@ class Names:
 
 
 def is_missing(value: object) -> bool:
-    """Null, NaN (also as a Decimal) or an empty text: nothing stands there."""
+    """Whether nothing stands there: null, NaN (also as a Decimal) or an empty text."""
     if isinstance(value, str):
         return not value
     return value is None or (isinstance(value, float | np.floating | Decimal) and math.isnan(value))
 
 
 def row_error(row: Row, name: str, value: object, problem: str, remedy: str, **data: object) -> InputError:
-    """The error of a row. name : the field. seen : what stands there, and was expected. remedy : a whole sentence"""
+    """The error of a row.
+
+    name : the field. problem : what stands there, and what was expected. remedy : what to do, a whole sentence
+    """
     return InputError(
         f"{row.source} row {row.number}: {problem}. {remedy}",
         source=row.source, row=row.number, field=name, value=value, **data,
     )  # fmt: skip
 
 
-def bad_row(name: str, number: int, why: str, line: int | None = None, **data: object) -> InputError:
-    """The error of a row that could not be read. line : of the file, where rows may be longer than that"""
-    where = f"{name} row {number}"
+def bad_row(source: str, number: int, why: str, line: int | None = None, **data: object) -> InputError:
+    """The error of a row that could not be read. line : number of the file's line, where a row may have several"""
+    where = f"{source} row {number}"
     if line is not None:
         where += f" (line {line})"
-    return InputError(f"{where}: {why}", source=name, row=number, line=line, **data)
+    return InputError(f"{where}: {why}", source=source, row=number, line=line, **data)
 
 
-def unreadable(name: str, why: str, **data: object) -> InputError:
+def unreadable(source: str, why: str, **data: object) -> InputError:
     """The error of a source that cannot be read at all."""
-    return InputError(f"cannot read {name}: {why}", source=name, **data)
+    return InputError(f"cannot read {source}: {why}", source=source, **data)
 
 
-def check_columns(columns: Sequence[str], name: str, fields: Fields) -> None:
-    """Of a source whose columns are known before its rows. raises : InputError where one of the fields is not there"""
+def check_columns(columns: Sequence[str], source: str, fields: Fields) -> None:
+    """Checks a source whose columns are known before its rows.
+
+    raises : InputError where `fields` names a column that is not there
+    """
     for ours, theirs in fields.items():
         if theirs not in columns:
             why = f"{ours} is to be in column {theirs!r}, but its columns are {', '.join(map(repr, columns))}"
             hint = did_you_mean(theirs, columns)
-            raise unreadable(name, f"{why}. Name one of them.{hint}", field=ours, value=theirs)
+            raise unreadable(source, f"{why}. Name one of them.{hint}", field=ours, value=theirs)
 
 
 def require_column(row: Row, name: str, remedy: str = "", data: Mapping[str, object] | None = None) -> None:
-    """raises : InputError where the row has no such column at all"""
+    """raises : InputError where the row has no such column at all; whether anything stands in it does not matter
+
+    remedy : what to do, "" for the usual. data : further attributes of the error
+    """
     if name not in row.values:
         column, there_are = row.fields.get(name, name), (repr(row.fields.get(there, there)) for there in row.values)
         problem = f"there is no {column!r}, but {', '.join(there_are) or 'nothing at all'}"
@@ -239,7 +257,8 @@ def recognised(row: Row) -> Row:
     A list of messages, mappings with role and content, is read as text: one message as its content, several as a line
     "Role: content" each. Of a column messages (ShareGPT: conversations, with from and value) the last is the text, an
     assistant's, and those before are the context. In CSV a list is JSON.
-    What is taken for what is logged. raises : InputError for messages that end with somebody else's
+    Logs which column was read as which.
+    raises : InputError for a chat that does not end with an assistant's message, or has no other message
     """
     columns = _recognised_columns(tuple(row.values), frozenset(row.fields))
     ours: dict[str, Any] = {name: row.values[column] for name, column in columns.items()}
@@ -276,7 +295,7 @@ def recognised(row: Row) -> Row:
 
 @lru_cache(maxsize=64)  # the rows of a file have the same columns
 def _recognised_columns(columns: tuple[str, ...], named: frozenset[str]) -> Mapping[str, str]:
-    """Our name -> the column that is read as it. named : the names whose column a line has named"""
+    """Our name -> the column that is read as it. named : our names whose columns the caller has chosen (Row.fields)"""
     there: dict[str, str] = {}
     for column in columns:
         there.setdefault(str(column).lower(), column)
@@ -287,14 +306,18 @@ def _recognised_columns(columns: tuple[str, ...], named: frozenset[str]) -> Mapp
         elif name not in named:
             usual_here = [there[other] for other in (name, *usual) if other in there]
             certain = [column for column in usual_here if str(column).lower() not in _DOUBTFUL]
-            candidates = certain or ([] if "text" in columns else usual_here)
+            candidates = certain
+            # A column "source" counts only if nothing else fits, and not beside a column "text": there it may well say
+            # where the text is from.
+            if not certain and "text" not in columns:
+                candidates = usual_here
             if len(candidates) == 1:
                 recognised_as[name] = candidates[0]
     return recognised_as
 
 
 def _messages(value: object) -> list[tuple[str, str]]:
-    """(role, content) of each message of a chat; none where it is no chat of texts."""
+    """(role, content) of each message of a chat; an empty list where the value is no chat of texts."""
     chat: list[tuple[str, str]] = []
     if isinstance(value, str) and _BEGINS_A_CHAT.match(value):
         with suppress(ValueError):
@@ -323,7 +346,11 @@ def id_of_text(text: str) -> str:
 
 
 def read_id(row: Row, name: str, column: str | None = None) -> str:
-    """The id in the column. column : where it is not called by its name"""
+    """The id in the column.
+
+    name : the field, for errors. column : where the id stands; None: in the column of this name
+    raises : InputError where no id stands there
+    """
     column = column or name
     require_column(row, column)
     value = row.values[column]
@@ -372,7 +399,7 @@ def text_fault(value: object, column: str = "text") -> tuple[str, str]:
 
 
 def read_text(row: Row, name: str, **data: object) -> str:
-    """The text in the column. data : further attributes of the error"""
+    """The text in the column. data : further attributes of the error. raises : InputError where no text stands there"""
     require_column(row, name, data=data)
     value = row.values[name]
     problem, remedy = text_fault(value, row.fields.get(name, name))
@@ -382,12 +409,15 @@ def read_text(row: Row, name: str, **data: object) -> str:
 
 
 def read_number(row: Row, name: str, expected: str = "a number, or null where there is none") -> float | None:
-    """The number in the column; None where there is none. expected : for the error"""
+    """The number in the column; None where nothing stands there.
+
+    expected : what the error says was expected. raises : InputError where something else than a number stands there
+    """
     return check_number(row, name, row.values.get(name), expected)
 
 
 def require_number(row: Row, name: str, expected: str = "a number", *, finite: bool = True) -> float:
-    """As read_number, where there must be one."""
+    """As read_number, but raises InputError where nothing stands there. finite : whether ±inf is refused"""
     value = row.values.get(name)
     number = check_number(row, name, value, expected, finite=finite)
     if number is None:
@@ -405,13 +435,16 @@ def check_number(
     finite: bool = True,
     remedy: str = MEND,
 ) -> float | None:
-    """As read_number, of a value in the column: in a list, or under a key. called : what the error calls it. finite :
-    not ±inf"""
+    """As read_number, of a value that stands in the column inside a list, or under a key.
+
+    called : what the error calls the value, "" for the field. finite : whether ±inf is refused
+    """
     if is_missing(value):
         return None
     number = None
-    as_json = not isinstance(value, str) or (value.strip().isascii() and "_" not in value)
-    if as_json and isinstance(value, _NUMBERS) and not isinstance(value, bool):
+    # float() also reads "1_000" and digits of other scripts, which JSON does not.
+    plausible = not isinstance(value, str) or (value.strip().isascii() and "_" not in value)
+    if plausible and isinstance(value, _NUMBERS) and not isinstance(value, bool):
         with suppress(ValueError, OverflowError):  # an int of more than 308 digits
             number = float(value)
     if number is None or (finite and math.isinf(number)):
@@ -422,7 +455,7 @@ def check_number(
 
 
 def read_flag(row: Row, name: str, *, remedy: str = MEND) -> bool | None:
-    """The flag in the column, None where there is none."""
+    """The flag in the column; None where nothing stands there. raises : InputError for anything but a flag"""
     value = row.values.get(name)
     if is_missing(value):
         return None
@@ -436,7 +469,7 @@ def read_flag(row: Row, name: str, *, remedy: str = MEND) -> bool | None:
 def target_names(row: Row) -> dict[str, Any]:
     """What identifies a row's target, whether or not its text is good: id, context_id, system.
 
-    A row that says no context_id, but carries its context, has the key of that.
+    A row that has a context, but no context_id, gets the id that is made from the context (`id_of_text`).
     """
     if not row.has("context_id") and row.has("context"):
         context_id = id_of_text(read_text(row, "context"))
@@ -451,7 +484,7 @@ def target_names(row: Row) -> dict[str, Any]:
 
 
 def read_item(row: Row | InputError, fields: Mapping[str, str] | None = None) -> Item:
-    """The item of one row. fields : our name -> the row's own column"""
+    """The item of one row. fields : as Fields, for a row that still has the names of its source"""
     if isinstance(row, InputError):
         return Item(number=row.row, target=row, id=f"row {row.row}", row=row)
     names: dict[str, Any] = {"id": f"row {row.number}", "context_id": ""}
@@ -479,6 +512,7 @@ def read_item(row: Row | InputError, fields: Mapping[str, str] | None = None) ->
 
 
 def _word(row: Row, name: str) -> str:
+    """What stands in the column as a text, "" for nothing."""
     value = row.values.get(name)
     if isinstance(value, str):
         return value.strip()
@@ -488,6 +522,7 @@ def _word(row: Row, name: str) -> str:
 
 
 def _context(row: Row) -> str:
+    """The context, "" where none stands there, or something else than a text."""
     value = row.values.get("context")
     if not isinstance(value, str):
         return ""
@@ -512,7 +547,10 @@ def parse_json(text: str, **how: Any) -> Any:
 
 
 def read_list(value: Any) -> Any:
-    """What stands in a text as a JSON list, as CSV has no lists; anything else as it is. raises : ValueError"""
+    """The list that a text holds as JSON, since CSV has no lists; any other value as it is.
+
+    raises : ValueError for a text that begins as a list but is none
+    """
     if isinstance(value, str) and value.lstrip().startswith("["):
         return parse_json(value)
     return value
@@ -524,7 +562,7 @@ def _decoder(**how: Any) -> json.JSONDecoder:
 
 
 def shorten(value: object) -> str:
-    """What was seen, for an error message: at most 80 characters."""
+    """A value as an error message shows it: its repr, at most 80 characters."""
     text = repr(value)
     if len(text) <= 80:
         return text

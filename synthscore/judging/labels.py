@@ -2,8 +2,8 @@
 
 Each function is one step on the way from what a judge answers to a verdict:
 
-    read_labels      labels -> better, worse, similar of the text that a question was about
-    about_target     a question about the reference -> one about the target
+    read_labels      labels -> how probable it is that the text a question was about is better, worse, similar
+    about_target     the same of a question about the reference -> the same of the target
     combine_sides    two questions, "better?" and "worse?" -> one verdict
     both_in_one      a verdict in each order of the two texts -> one verdict
     margin_limits    what a server did not report -> how far it could move the verdict
@@ -25,9 +25,11 @@ TURNED = [1, 0, 2]
 
 
 def read_labels(protocol: str, values: FloatArray, *, absent: float) -> FloatArray:
-    """Numbers of labels -> the same numbers of better, worse and similar, of the text that each question was about.
+    """Numbers of labels -> the same numbers, as better, worse and similar of the text that each question was about.
 
-    values : shape (n_orders * n_sides, n_pairs, n_labels), the sides of an order one after the other
+    values : shape (n_orders * n_sides, n_pairs, n_labels); of each label its probability, or a limit of its
+        log-probability. A side is one of the questions about a pair in one order: yes_no_two_sided has two, "better?"
+        and "worse?", all other protocols one. The sides of an order follow each other
     absent : the number of similar, where no label stands for it
     returns : shape (n_sides, n_orders, n_pairs, 3)
     """
@@ -36,7 +38,7 @@ def read_labels(protocol: str, values: FloatArray, *, absent: float) -> FloatArr
     similar = np.full(values.shape[:-1], absent)
     better = values[..., 0]  # yes_no: Yes is better
     worse = values[..., 1]
-    if protocol == "choose":  # the text in question is shown second
+    if protocol == "choose":  # Labels are the first and the second text; the question is about the second.
         better, worse = worse, better
     questions = np.stack([better, worse, similar], axis=-1)
     if protocol == "yes_no_two_sided":
@@ -48,16 +50,21 @@ def read_labels(protocol: str, values: FloatArray, *, absent: float) -> FloatArr
 
 def about_target(questions: FloatArray, swapped: BoolArray) -> FloatArray:
     """The numbers of `read_labels`, turned where the question was about the reference: that the reference is better
-    means that the target is worse."""
-    turned = questions[::-1, ..., TURNED]  # "Is the reference better?" takes the place of "is the target worse?".
-    about_target: FloatArray = np.where(swapped[..., None], turned, questions)
-    return about_target
+    means that the target is worse.
+
+    questions : shape (n_sides, n_orders, n_pairs, 3), which the result has, too. swapped : shape (n_orders, n_pairs)
+    """
+    # Axis 0 is the side. With two, "is the reference better?" takes the place of "is the target worse?"; with one,
+    # [::-1] does nothing.
+    turned = questions[::-1, ..., TURNED]
+    numbers: FloatArray = np.where(swapped[..., None], turned, questions)
+    return numbers
 
 
 def combine_sides(questions: FloatArray) -> FloatArray:
-    """Better, worse and similar by each question, shape (n_sides, ..., 3) -> those of a pair, shape (..., 3).
+    """Better, worse and similar by each side, shape (n_sides, ..., 3) -> those of a pair, shape (..., 3).
 
-    Of two questions, the first says how probable better is, the second worse. NaN where an answer is missing.
+    Of two sides, the first says how probable better is, the second worse. NaN where an answer is missing.
     """
     verdicts = np.array(questions[0])
     if len(questions) == 2:
@@ -72,8 +79,11 @@ def both_in_one(by_order: FloatArray, protocol: str, mean: OrdersMean) -> FloatA
         p(l) = sqrt(p_0(l) p_1(l)) / sum_m sqrt(p_0(m) p_1(m))
 
     A position bias that adds a constant to a label's log-odds cancels, whatever its size. NaN where no label is
-    possible in both orders. By "probabilities" the mean of these, for choices, which are 1 and 0.
-    by_order : float64, shape (n_orders, ..., 3), as of Verdicts. returns : shape (..., 3)
+    possible in both orders.
+
+    by_order : float64, shape (n_orders, ..., 3), as of Verdicts; of one order, it is returned as it is
+    mean : "log-odds" as above; "probabilities" for the mean of probabilities, where answers are choices: 1 and 0
+    returns : shape (..., 3)
     """
     if len(by_order) == 1 or mean == "probabilities":
         averaged: FloatArray = by_order.mean(axis=0)
@@ -88,7 +98,7 @@ def both_in_one(by_order: FloatArray, protocol: str, mean: OrdersMean) -> FloatA
 
 
 def _log_mean(probs: FloatArray) -> FloatArray:
-    """Of both orders; shape (2, ..., n_labels) -> (..., n_labels)."""
+    """The normalised geometric mean of both orders' probabilities; shape (2, ..., n_labels) -> (..., n_labels)."""
     with np.errstate(divide="ignore"):
         logs = np.log(probs).mean(axis=0)
     weights = _weights(logs)
@@ -111,9 +121,10 @@ def margin_limits(least: FloatArray, most: FloatArray) -> FloatArray:
     So the greatest is at the most of better and the least of worse, with the least of similar where that is above 0 and
     the most of it elsewhere. Exact: each limit is reached, or approached where a label may be arbitrarily improbable.
 
-    least, most : shape (..., 3), nats: better, worse, similar, all on one scale
-    returns : shape (2, ...): the least and the greatest; NaN where no label is possible. Of yes_no_two_sided, for each
-        of its questions, whose mean is p(better) - p(worse)
+    least, most : shape (..., 3), nats: the ends of the log-probabilities of better, worse, similar, all less the same
+        constant
+    returns : shape (2, ...): the least and the greatest; NaN where no label is possible. For yes_no_two_sided, these
+        are limits of each of its two sides, and p(better) - p(worse) is the mean of the sides
     """
     lowest = -_greatest_margin(least[..., TURNED], most[..., TURNED])
     return np.stack([lowest, _greatest_margin(least, most)])

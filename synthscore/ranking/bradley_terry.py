@@ -41,9 +41,11 @@ def bradley_terry(
         maximise  sum over pairs of  W_ij log sigma(d) + W_ji log sigma(-d),   W = wins + ties / 2
 
     decisions : what a win is, as in win_ratio
-    prior : pseudo-wins of 1 / (N - 1) each way, "all": between all candidates, one win and one loss each, so that
-        scores are finite for any comparisons, linked or not; "observed": for pairs that were compared; or None
-    stderr : see standard_errors. "averaged": a pair is one decision, however often it was asked; "per_call": each call
+    prior : "all": every pair of candidates gets 1 / (N - 1) wins each way, which is one win and one loss in total for
+        each candidate, so that scores are finite for any comparisons, linked or not; "observed": the same wins only
+        for pairs that were compared; None: no wins are added
+    stderr : see standard_errors. With decisions "averaged" a pair is one decision there, however often it was asked;
+        with "per_call" each call is one
     A score is accepted when |W_i - expected W_i| is at most 1e-9 of i's comparisons.
     warns : SynthscoreWarning, if that is not reached in 100 iterations; then `converged` is False
     raises : RankingError if the scores are not finite or not comparable; for a prior on all pairs of more than 10,000
@@ -62,7 +64,7 @@ def bradley_terry(
         method="bt",
         settings={"decisions": decisions, "prior": prior},
         prior=pseudo_wins if prior == "all" else 0.0,
-        phi=pairs.games if decisions == "averaged" else 1.0,
+        phi=pairs.games if decisions == "averaged" else 1.0,  # averaged: one decision, counted `games` times
         stderr=stderr,
     )
 
@@ -76,8 +78,8 @@ def soft_bradley_terry(
 
     bias : gamma, nats: < 0 if the judge prefers what it is shown first. A number; "mle": estimated with the scores;
         None: 0. Needed where not all pairs are judged in both orders.
-    stderr : see standard_errors, with the dispersion of the pairs, whose degrees_of_freedom settings hold; with none
-        left, of as many coins as there are calls
+    stderr : see standard_errors, with phi measured by `dispersion`, whose degrees_of_freedom are in settings; with no
+        freedom left, phi = 1, as if each call were an independent coin
     If no scores have sigma(d) equal to the mean of p, as for a judge that is too sure, the scores converge to other
     values than the truth, and no standard error makes up for that (docs/ranking.md).
 
@@ -128,24 +130,27 @@ def bradley_terry_ties(comparisons: Comparisons, *, stderr: Stderr = "auto") -> 
 
 class Slopes(NamedTuple):
     """Derivatives of the log-likelihood l_e(d_e, theta) of every edge, concave in the difference d_e and, if there is
-    one, in a parameter theta that all edges share.
+    one, in a parameter theta that all edges share. Curvatures are negated second derivatives. Shape (n_edges,).
 
-    d, theta : dl/dd and dl/dtheta
-    dd, dtheta : -d2l/dd2 and -d2l/(dd dtheta)
-    corner : the sum of -d2l/dtheta2
+    slope, curvature : dl/dd and -d2l/dd2
+    slope_theta : dl/dtheta
+    curvature_mixed : -d2l/(dd dtheta)
+    curvature_theta : -d2l/dtheta2, summed over the edges
     """
 
-    d: FloatArray
-    dd: FloatArray
-    theta: FloatArray | None = None
-    dtheta: FloatArray | None = None
-    corner: float = 0.0
+    slope: FloatArray
+    curvature: FloatArray
+    slope_theta: FloatArray | None = None
+    curvature_mixed: FloatArray | None = None
+    curvature_theta: float = 0.0
 
 
 class Logistic:
-    """wins log sigma(d - gamma) + losses log sigma(gamma - d); gamma is the shared parameter if None is given.
+    """The log-likelihood wins log sigma(d - gamma) + losses log sigma(gamma - d).
 
-    start : of the shared parameter; None: there is none
+    wins, losses : of each edge, shape (n_edges,)
+    gamma : nats; None: it is estimated, as the parameter theta that all edges share
+    start : where the search for theta starts; None: there is no theta
     """
 
     def __init__(self, wins: FloatArray, losses: FloatArray, gamma: float | None = 0.0) -> None:
@@ -190,7 +195,10 @@ class Logistic:
 
 
 class Davidson:
-    """wins log P(i) + losses log P(j) + ties log P(similar); theta is log nu."""
+    """The log-likelihood wins log P(i wins) + losses log P(j wins) + ties log P(similar); theta is log nu.
+
+    wins, losses, ties : of each edge, shape (n_edges,)
+    """
 
     def __init__(self, wins: FloatArray, losses: FloatArray, ties: FloatArray) -> None:
         self.wins = wins
@@ -219,11 +227,11 @@ class Davidson:
         by_decided = self.wins * (2 * lose + tie) - self.losses * (2 * win + tie)
         slope = (by_decided + self.ties * (lose - win)) / 2
         either = win + lose
-        theta_slope = self.ties * either - (self.wins + self.losses) * tie
+        slope_theta = self.ties * either - (self.wins + self.losses) * tie
         curvature = self.games * (win * lose + tie * either / 4)
-        mixed = -self.games * tie * (win - lose) / 2
-        corner = float((self.games * tie * either).sum())
-        return Slopes(slope, curvature, theta_slope, mixed, corner)
+        curvature_mixed = -self.games * tie * (win - lose) / 2
+        curvature_theta = float((self.games * tie * either).sum())
+        return Slopes(slope, curvature, slope_theta, curvature_mixed, curvature_theta)
 
     def log_likelihood(self, d: FloatArray, theta: float) -> float:
         win, lose, tie = self._log_probs(d, theta)
@@ -265,7 +273,7 @@ def _rank(
             stacklevel=3,
         )
     if phi is None:
-        phi, settings["degrees_of_freedom"] = dispersion(top.information, top.slopes.d, unmeasured=1.0)
+        phi, settings["degrees_of_freedom"] = dispersion(top.information, top.slopes.slope, unmeasured=1.0)
     errors = standard_errors(stderr, top.information, phi)
     if likelihood.start is not None:
         settings |= likelihood.estimates(top.theta, float(errors[-1]))
@@ -284,7 +292,8 @@ def _rank(
 
 
 def _require_told_apart(graph: Graph, games: FloatArray) -> None:
-    """raises : RankingError if scores can move so that every difference changes by the same amount, as gamma does."""
+    """raises : RankingError if scores can move so that every difference changes by the same amount, as it does with
+    gamma."""
     pull = graph.divergence(games)
     fitted = float(pull @ Information(graph, games).solve(pull))
     if games.sum() - fitted <= 1e-9 * games.sum():
@@ -299,9 +308,11 @@ def _require_told_apart(graph: Graph, games: FloatArray) -> None:
 
 
 class Point:
-    """Scores (mean zero) and theta on the way up, and the derivatives there.
+    """Scores (mean zero) and theta during the search, and the derivatives of the log-likelihood there.
 
     parameters : scores, then theta if there is one
+    theta : 0 where there is none
+    gradient : dl/dparameters
     """
 
     def __init__(self, graph: Graph, likelihood: Logistic | Davidson, prior: float, parameters: FloatArray) -> None:
@@ -309,7 +320,7 @@ class Point:
         self.scores = parameters[: graph.n]
         self.theta = float(parameters[graph.n :].sum())
         self.slopes = likelihood.slopes(graph.differences(self.scores), self.theta)
-        gradient = graph.divergence(self.slopes.d)
+        gradient = graph.divergence(self.slopes.slope)
         everyone = None
         if prior:
             differences = np.subtract.outer(self.scores, self.scores)
@@ -318,19 +329,19 @@ class Point:
             everyone = prior / 2 * (1 - pull**2)
         gradient -= gradient.mean()  # The mean is a rounding error.
         column = None
-        if self.slopes.theta is not None and self.slopes.dtheta is not None:
-            gradient = np.append(gradient, self.slopes.theta.sum())
-            column = graph.divergence(self.slopes.dtheta)
+        if self.slopes.slope_theta is not None and self.slopes.curvature_mixed is not None:
+            gradient = np.append(gradient, self.slopes.slope_theta.sum())
+            column = graph.divergence(self.slopes.curvature_mixed)
         self.gradient = gradient
         self.information = Information(
-            graph, self.slopes.dd, everyone=everyone, column=column, corner=self.slopes.corner
+            graph, self.slopes.curvature, everyone=everyone, column=column, corner=self.slopes.curvature_theta
         )
 
 
 def maximise(
     graph: Graph, likelihood: Logistic | Davidson, *, start: FloatArray, prior: float = 0.0
 ) -> tuple[Point, bool, int]:
-    """Where the likelihood is greatest, by Newton's method; whether it converged, and in how many iterations.
+    """The point where the likelihood is greatest, by Newton's method; whether it converged, and in how many iterations.
 
     start : scores, mean zero; and theta, if edges share one
     prior : wins of every candidate against every other one, both ways: prior times the sum over all pairs of

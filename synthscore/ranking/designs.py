@@ -26,7 +26,7 @@ class Selection:
         None: about all pairs
     orders : whether a pair is asked in "both" orders or in "one"
     seed : of the random choices
-    raises : InputError
+    raises : InputError for a value that none of these can have
     """
 
     budget: int | None = None
@@ -50,7 +50,7 @@ class Selection:
         return self.orders == "both"
 
     def calls(self, n: int, rng: np.random.Generator) -> IntArray:
-        """The calls about n candidates: as many as the budget allows, or all where there are fewer.
+        """The calls about n candidates, shape (n_calls, 2): as many as the budget allows, or all where there are fewer.
 
         raises : InputError where the budget cannot connect all candidates
         """
@@ -66,9 +66,9 @@ class Selection:
 
 
 def all_pairs(n: int, *, both_orders: bool = True) -> IntArray:
-    """Every pair, in both orders or in one. In one, each candidate is first in half of its pairs (even n: give or take
-    one)."""
-    require_budget(n, n - 1)
+    """The calls about every pair, in both orders or in one. In one, each candidate is first in half of its pairs (even
+    n: give or take one)."""
+    require_budget(n, n - 1)  # Enough calls for any n: this only tests that there are two candidates or more.
     n_calls = n * (n - 1)
     if not both_orders:
         n_calls //= 2
@@ -76,7 +76,7 @@ def all_pairs(n: int, *, both_orders: bool = True) -> IntArray:
 
 
 def greedy(n: int, n_calls: int, rng: np.random.Generator, *, both_orders: bool = True) -> IntArray:
-    """Pairs chosen one by one so that the determinant of the information about the scores grows most.
+    """Calls about pairs that are chosen one by one so that the determinant of the information about scores grows most.
 
         start with the chain (1, 2), (2, 3), ...
         then always the pair of largest effective resistance  r_ij = A_ii + A_jj - 2 A_ij,  A the inverse information;
@@ -85,7 +85,7 @@ def greedy(n: int, n_calls: int, rng: np.random.Generator, *, both_orders: bool 
     No pair comes twice before all have come once. The order of the candidates is random: the method itself would always
     choose the same pairs. With both_orders each pair is asked in both, one right after the other. Otherwise a coin
     decides, and a pair that comes again is asked in the other order.
-    The first calls are the design for that smaller budget, from n - 1 pairs upwards.
+    Any prefix of n - 1 or more pairs is the design for that budget.
 
     raises : InputError for a budget that is odd (with both_orders), below n - 1 pairs, or above n (n - 1) calls
     source : arXiv:2405.05894, section 3.6 and A.6. Memory grows with n squared; times: benchmarks/pair_selection.py
@@ -130,20 +130,25 @@ def require_budget(n: int, n_calls: int, most: int | None = None, both_orders: b
 
 
 def numbered_calls(n: int, codes: IntArray) -> IntArray:
-    """Calls by number. Code c is (c mod n, that plus c // n + 1, around the circle): the first n (n - 1) / 2 codes are
-    all pairs once, the first n (n - 1) all calls, and nothing of size n squared is needed to draw some of them."""
+    """The calls with these numbers, shape (n_codes, 2). Call c is
+
+        first = c mod n;   second = (first + 1 + c // n) mod n
+
+    The first n (n - 1) / 2 calls are all pairs once, the first n (n - 1) all pairs in both orders, and nothing of size
+    n squared is needed to draw some of them.
+    """
     distance, first = np.divmod(codes, np.int64(n))
     return np.stack([first, (first + distance + 1) % n], axis=1)
 
 
 def coin_flips(pairs: IntArray, rng: np.random.Generator) -> IntArray:
-    """Each in an order that a coin decides."""
+    """The pairs, each in an order that a coin decides."""
     as_they_are = rng.random((len(pairs), 1)) < 0.5
     return np.where(as_they_are, pairs, pairs[:, ::-1])
 
 
 def in_both_orders(pairs: IntArray) -> IntArray:
-    """Each in both, one right after the other."""
+    """The pairs, each in both orders, one right after the other; shape (2 n_pairs, 2)."""
     return np.concatenate([pairs, pairs[:, ::-1]], axis=1).reshape(-1, 2)
 
 
@@ -166,11 +171,12 @@ def _greedy_pairs(n: int, n_pairs: int) -> IntArray:
             return pairs
         if not spare.any():
             spare = np.triu(np.ones_like(spare), 1)
+        # Adding 1 / n makes the Laplacian invertible without changing any resistance.
         resistance = _resistance(_laplacian(n, pairs) + 1 / n)
 
 
 def _laplacian(n: int, calls: IntArray) -> FloatArray:
-    """Of the graph in which each call is an edge of weight 1, shape (n, n)."""
+    """The Laplacian of the graph in which each call is an edge of weight 1, shape (n, n)."""
     edges = np.zeros((n, n))
     np.add.at(edges, (calls[:, 0], calls[:, 1]), 1.0)
     edges += edges.T
@@ -187,8 +193,8 @@ def _resistance(information: FloatArray) -> FloatArray:
 
 
 def _most_informative(resistance: FloatArray, spare: BoolArray, n_picks: int) -> IntArray:
-    """The pairs i < j that greedily maximise prod (1 + r_ij), r brought up to date after each; shape (n_picks, 2) or,
-    where `spare` ran out, fewer. Ties: the first in row order.
+    """The pairs i < j that greedily maximise prod (1 + r_ij), where the resistance r is brought up to date after each
+    pick; shape (n_picks, 2) or, where `spare` ran out, fewer. Of equal ones, the first in row order.
 
     resistance : (n, n) symmetric, brought up to date in place
     spare : (n, n), whether a pair may be picked, only i < j; brought up to date in place

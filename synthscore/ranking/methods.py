@@ -41,11 +41,12 @@ class RankingMethod:
     """A way to rank; called with comparisons and options, it makes a ranking.
 
     name : in commands, signatures and Ranking.method. summary : one line for a list
-    function : module and name, in this package
-    options : name -> default, of the options that `rank` takes; "decisions": what a win is, as in closed_form.win_ratio
+    function : "module.name" of the formula, in this package
+    options : name of an option that `rank` takes -> its default; "decisions": what a win is, as in
+        closed_form.win_ratio
     debias : ways in which a favour for a position can be taken out. stderr : ways to compute standard errors
-    in_words : how it takes sampled answers: each as a decision ("counts"), as frequencies with half an answer more for
-        each text ("smoothed"), or not at all ("")
+    in_words : how the method takes sampled answers: each as a decision ("counts"), as frequencies with half an answer
+        more for each text ("smoothed"), or not at all ("")
     """
 
     name: str
@@ -82,17 +83,19 @@ class RankingMethod:
         return partial(self.formula, stderr=None)
 
     def settle(self, options: Mapping[str, Any], *, sampled: bool) -> dict[str, Any]:
-        """The options, with defaults for those that are not given; each sampled answer is a decision."""
+        """The options that are given, then defaults; for sampled answers `decisions` defaults to "per_call"."""
         defaults = {**self.options}
         if sampled and "decisions" in defaults:
             defaults["decisions"] = "per_call"
         return {**defaults, **options}
 
     def weigh(self, comparisons: Comparisons, **options: Any) -> tuple[Comparisons, dict[str, float]]:
-        """Comparisons in which repeated answers about a pair weigh what they are worth (repeats.py), and the rho that
-        says how much. They stay as they are where all pairs were asked equally often, or each call is a decision.
+        """Comparisons in which repeated answers about a pair weigh what they are worth (repeats.py), and {"rho": rho}.
 
-        With sampled answers, weights are in the unit of one decision, so that errors are those of pairs.
+        rho : correlation of the errors of two answers about a pair, 0 to 1
+
+        Exact answers stay as they are, without a rho, where all pairs were asked equally often, or each call is a
+        decision. With sampled answers, weights are in the unit of one decision, so that errors are those of pairs.
         raises : InputError for sampled answers, where this method does not take them
         """
         decisions = {**self.options, **options}.get("decisions")
@@ -101,9 +104,7 @@ class RankingMethod:
             self.require_words()
         elif decisions == "per_call" or asked_alike(comparisons):
             return comparisons, {}
-        rho = 1.0  # A pair is one decision, however often it was asked.
-        if decisions != "averaged":
-            rho = correlate_errors(comparisons)
+        rho = _find_rho(comparisons, decisions)
         if not sampled:
             return weigh_as_median_pair(comparisons, rho), {"rho": rho}
         weighed = weigh_in_decisions(comparisons, rho)
@@ -138,6 +139,13 @@ class RankingMethod:
         if stderr not in ("auto", "none", *self.stderr):
             expected = ", ".join(("auto", "none", *self.stderr))
             raise InputError(f"stderr is {stderr!r}, expected one of {expected} with {self.name}", value=stderr)
+
+
+def _find_rho(comparisons: Comparisons, decisions: str | None) -> float:
+    """The correlation of the errors of two answers about a pair, 0 to 1."""
+    if decisions == "averaged":
+        return 1.0  # A pair is one decision, however often it was asked.
+    return correlate_errors(comparisons)
 
 
 _HARD = {"decisions": "averaged"}
@@ -185,7 +193,7 @@ def default_method(sets: ComparisonSets) -> str:
 
 
 def method_of(name: str) -> RankingMethod:
-    """raises : InputError for one that is not in the table"""
+    """The method of this name. raises : InputError for one that is not in the table"""
     if name not in METHODS:
         raise InputError(
             f"method is {name!r}, expected one of {', '.join(METHODS)}. Name one of them."
@@ -211,9 +219,11 @@ def rank(
     """Rank comparisons by a method. Of several sets, each is ranked by itself, or has the reason why it is not.
 
     method : a name in METHODS; None: poe-bt, for answers in words bt. options : those of the method
-    debias : takes out a favour for a position that is the same in all sets. "median" and "mean" shift all log-odds, so
-        that the first text wins half of the calls, or by the logit of the mean probability; "gamma" gives poe-bt or
-        poe-g that mean as their bias; with "mle", poe-bt estimates it together with the scores
+    debias : takes out a favour for a position that is the same in all sets:
+        "median" shifts all log-odds until the first text wins half of the calls
+        "mean" shifts them by minus the logit of the mean probability of the first text
+        "gamma" gives poe-bt the shift of "mean", and poe-g that mean probability, as their bias
+        "mle" lets poe-bt estimate the bias together with the scores
     stderr : from the likelihood ("model"), from RESAMPLES resamples of the pairs ("bootstrap"), "none"; "auto": "model"
         for up to 3,000 candidates
     seed : of resamples
@@ -279,7 +289,7 @@ def rank(
 
 
 def _estimate_shift(calls: Comparisons, debias: str) -> Debiasing | None:
-    """The shift of log-odds; None where there is none, or it is estimated with the scores."""
+    """The shift of log-odds; None with debias "none" and with "mle", which estimates it together with the scores."""
     if debias in ("none", "mle"):
         return None
     if debias == "median":
@@ -290,9 +300,9 @@ def _estimate_shift(calls: Comparisons, debias: str) -> Debiasing | None:
 def _rank_with_errors(
     method: RankingMethod, calls: Comparisons, options: Mapping[str, Any], stderr: str, seed: int
 ) -> Ranking:
-    """raises : as the method"""
+    """The ranking of one set, with standard errors of the kind that `stderr` names. raises : as the method"""
     if "model" in method.stderr:
-        kind = stderr if stderr in ("auto", "model") else None
+        kind = stderr if stderr in ("auto", "model") else None  # None: the method computes none
         ranking = method(calls, **options, stderr=kind)
     else:
         ranking = method(calls, **options)
@@ -306,24 +316,25 @@ def _rank_with_errors(
 def bootstrap(
     method: Callable[[Comparisons], Ranking], comparisons: Comparisons, n: int, rng: np.random.Generator
 ) -> tuple[FloatArray, int]:
-    """Ranks n resamples: as many pairs as there are, with replacement, each with all calls about it.
+    """Standard errors from n resamples, each ranked by the method: as many pairs as there are, drawn with replacement,
+    each with all calls about it.
 
-    returns : the standard deviation of each score over the replicates that have one, shape (N,), NaN with fewer than
-        two; and how many replicates could be ranked
-    warns : SynthscoreWarning if replicates could not be ranked (few comparisons; hard wins without prior). They are
-        left out of errors, which are then too small.
+    returns : the standard deviation of each candidate's score over the resamples that give it one, shape (N,), NaN with
+        fewer than two; and how many resamples could be ranked
+    warns : SynthscoreWarning if resamples could not be ranked (few comparisons; hard wins without prior). They are
+        left out of the errors, which are then too small.
     source : Efron and Tibshirani (1993). Weights are carried along: a row of weight 2 is drawn as one.
     """
     pairs, pair = comparisons.numbered_pairs()
     scores = np.full((n, comparisons.n_candidates), np.nan)
     failures = []
-    for replicate in range(n):
+    for resample in range(n):
         chosen = rng.integers(0, len(pairs), len(pairs))
         drawn = np.bincount(chosen, minlength=len(pairs))[pair]
         sample = comparisons.subset(drawn > 0)
         sample = replace(sample, weights=sample.weights * drawn[drawn > 0])
         try:
-            scores[replicate] = method(sample).scores
+            scores[resample] = method(sample).scores
         except RankingError as error:
             failures.append(str(error))
     if failures:

@@ -45,8 +45,11 @@ Check = Callable[[Signature], None]
 
 
 class Planned(Protocol):
-    """Called before each call of the judge. n_rows : that it is about. more : whether the rows come in several groups,
-    so that the totals are not known; true for the last group, too"""
+    """Called before each call of the judge.
+
+    n_questions, n_rows : questions of this call, and the rows that it is about
+    more : whether the rows come in several groups, so that the totals are not known; true for the last group, too
+    """
 
     def __call__(self, n_questions: int, n_rows: int, *, more: bool) -> None: ...
 
@@ -59,30 +62,35 @@ Criterion = tuple[str, str]
 class Counts:
     """What was asked, and what came of it; of two batches of rows, one + other.
 
-    statuses : of the scores. n_rows : that were given
-    n_targets, n_attributes, n_rungs : asked about; rungs of a ladder, 0 where they differ
-    n_questions : all of them. n_in_rounds, n_full : with a stop rule, questions asked about texts, and those that their
-    whole ladders would take
+    statuses : status -> how many scores have it. n_rows : rows that were given
+    n_targets, attributes : texts and attributes that were asked about
+    n_rungs : rungs of each ladder; 0 where they differ
+    n_questions : all that were asked
+    n_in_rounds, n_full : with a stop rule, questions asked about texts, and those that their whole ladders would take
     n_unmet : scores that do not meet the stop rule, though all was asked
     """
 
     statuses: Counter[str] = field(default_factory=Counter)
     n_rows: int = 0
     n_targets: int = 0
-    n_attributes: int = 0
+    attributes: frozenset[str] = frozenset()
     n_rungs: int = 0
     n_questions: int = 0
     n_in_rounds: int = 0
     n_full: int = 0
     n_unmet: int = 0
 
+    @property
+    def n_attributes(self) -> int:
+        return len(self.attributes)
+
     def __add__(self, other: Counts) -> Counts:
         lengths = {counts.n_rungs for counts in (self, other) if counts.n_targets}
-        names = [column.name for column in fields(Counts)]
+        names = [column.name for column in fields(Counts) if column.name != "attributes"]
         summed = {name: getattr(self, name) + getattr(other, name) for name in names}
         return replace(
             Counts(**summed),
-            n_attributes=max(self.n_attributes, other.n_attributes),
+            attributes=self.attributes | other.attributes,
             n_rungs=lengths.pop() if len(lengths) == 1 else 0,
         )
 
@@ -93,9 +101,9 @@ LadderKind = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """rows[i] are the scores of item i, one an attribute, each with its signature.
+    """The scores of items: rows[i] are those of item i, one an attribute, each with its signature.
 
-    scales : that they are on. juries : of several judges, who votes
+    scales : on which the scores are, where any was fitted. juries : where several judges scored, who has a vote
     """
 
     rows: Sequence[Sequence[tuple[Score, Signature]]]
@@ -108,7 +116,8 @@ class Scored:
 
     @property
     def used(self) -> tuple[Signature, ...]:
-        """The signatures of what was asked about, each once."""
+        """The signatures of scores that the judge was asked about or that have a value, each signature once."""
+        # By id first: many scores share one object, and comparing signatures for each score would be slow.
         same = {id(signature): signature for score, signature in self if score.n_comparisons or score.value is not None}
         return tuple(dict.fromkeys(same.values()))
 
@@ -131,7 +140,7 @@ class Scorer:
         that the references hold. attribute may be several
     scoring : how verdicts on a ladder become a score: Paper(...), Anchored(...), or a Scoring of your own
     asking : how the judge is asked, and what counts as an answer
-    method : another way than ladders, by name ("g-eval:samples=20") or as a Method. scoring is then left alone
+    method : another way than ladders, by name ("g-eval:samples=20") or as a Method. Leave scoring out then
     whole_texts : a store of texts that are done, each with what all verdicts of its ladder came to; what is found there
         has no details and no verdicts
     raises : LadderError for a task or attribute of which the references hold no ladder; TaskError; InputError;
@@ -176,6 +185,7 @@ class Scorer:
 
     @property
     def judge(self) -> Engine:
+        """raises : MethodError where the scorer has none"""
         return self.tools.require_judge()
 
     @property
@@ -187,7 +197,10 @@ class Scorer:
 
     @property
     def criterion(self) -> Criterion:
-        """Task and attribute, of a scorer of one. raises : LadderError where there are several, or rows say which"""
+        """Task and attribute, where the scorer has only one of each.
+
+        raises : LadderError where it has several, or the rows say which
+        """
         criteria = [(task, name) for task, attributes in self.criteria.items() for name in attributes]
         if len(criteria) == 1:
             return criteria[0]
@@ -201,12 +214,12 @@ class Scorer:
 
     @property
     def task(self) -> Task:
-        """As `question`."""
+        """The task of `criterion`. raises : as `criterion`"""
         return self._texts(self.criterion, ()).task
 
     @property
     def attribute(self) -> str:
-        """As `question`."""
+        """The attribute of `criterion`. raises : as `criterion`"""
         return self.criterion[1]
 
     @property
@@ -248,14 +261,15 @@ class Scorer:
         """As `score`, some rows at a time, in memory that does not grow with them.
 
         A method whose scores follow from all texts together gets all batches at once, and holds them in memory.
-        check : of each signature of the scores, before anything is asked as far as it is known then
+        check : called with each signature of the scores; where it is known before anything is asked, then as well
         planned : called before each call of the judge
         raises : as `score`, and what `check` raises
         """
         groups: Iterator[list[ItemBatch]] = ([batch] for batch in batches)
         if not self.method.alone:
             groups = iter([list(batches)])
-        ahead = list(itertools.islice(groups, 2))  # of a group that is the only one, all questions are known at once
+        # Looking one group ahead tells whether this is the only one, so that its totals are final.
+        ahead = list(itertools.islice(groups, 2))
         for group in itertools.chain(ahead, groups):
             items = [item for batch in group for item in batch.items]
             plan = self.plan(items)
@@ -291,6 +305,7 @@ class Scorer:
         return ScorerPlan(rows, parts)
 
     def _texts(self, criterion: Criterion, items: Sequence[Item]) -> Texts:
+        """The items, with the templates and the attribute that they are judged by. raises : TaskError"""
         if criterion not in self._asked_by:
             name = self.named_task or criterion[0]  # the name of a folder is not the task's
             task = find_task(self.tools.references, name)
@@ -300,7 +315,7 @@ class Scorer:
         return Texts(templates=templates, attribute=attribute, items=items)
 
     def _criteria_of(self, item: Item) -> list[tuple[Criterion, str]]:
-        """On what the item is judged; and, where it cannot be asked about, the reason why not, else "".
+        """The criteria that the item is judged by, each with the reason why the judge cannot be asked, or "".
 
         An item that holds no text keeps its own reason, whatever else is wrong with its row.
         """
@@ -339,7 +354,7 @@ class Scorer:
         return [((task, item.attribute), no_text)]
 
     def _tasks_of(self, item: Item) -> Sequence[str]:
-        """The tasks on which a row that names none can be judged."""
+        """The tasks on which an item whose row names no task can be judged."""
         if len(self.criteria) == 1:
             return tuple(self.criteria)
         ladders = self.tools.references or References()
@@ -389,19 +404,22 @@ class Scorer:
         return [score for score, _ in self.plan(items).score()]
 
     def late(self, rows: Rows, within_s: float) -> list[Score]:
-        """What becomes of texts whose scores are not there in time."""
+        """The scores of texts that have none in time: unscored, with the reason."""
         return [unscored(item, self.attribute, f"no answer within {within_s:g} s") for item in list_items(rows)]
 
 
 _NOT_YET = Score("", "", "", None, status="unscored", reason="not asked yet")
 
 Slot = tuple[int, int]
-"""Index of an item, and which of its scores."""
+"""Where a score belongs: the index of its item, and the place among the scores of that item."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedPart:
-    """What is asked about the items that are judged by one criterion. slots : of their scores, in the plan's order"""
+    """What is asked about the items that are judged by one criterion.
+
+    slots : where each score of the plan belongs, in the plan's order
+    """
 
     criterion: Criterion
     slots: Sequence[Slot]
@@ -420,16 +438,16 @@ class ScorerPlan:
 
     @property
     def n_questions(self) -> int:
-        """The most that is asked now."""
+        """How many questions `score` asks at most."""
         return sum(part.plan.n_questions for part in self.parts)
 
     @property
     def signatures(self) -> tuple[Signature, ...]:
-        """Of what is planned, each once; without the scales, where these are yet to be fitted."""
+        """The signatures of what is planned, each once; without the scales, where these are yet to be fitted."""
         return tuple(dict.fromkeys(part.plan.signature for part in self.parts))
 
     def score(self, progress: Progress | None = None) -> Scored:
-        """One Score for each item and attribute."""
+        """One Score for each item and attribute; they take their places in `rows`."""
         scales: list[Scale] = []
         for part in self.parts:
             scores = part.plan.score(progress)
@@ -448,8 +466,8 @@ class ScorerPlan:
         lengths: set[int] = set()
         for part in self.parts:
             _, attribute = part.criterion
-            for place, n_rungs in part.plan.n_rungs.items():
-                index, _ = part.slots[place]
+            for slot, n_rungs in part.plan.n_rungs.items():
+                index, _ = part.slots[slot]
                 targets.add(index)
                 attributes.add(attribute)
                 lengths.add(n_rungs)
@@ -458,7 +476,7 @@ class ScorerPlan:
             statuses=Counter(score.status for score in scores),
             n_rows=len(self.rows),
             n_targets=len(targets),
-            n_attributes=len(attributes),
+            attributes=frozenset(attributes),
             n_rungs=lengths.pop() if len(lengths) == 1 else 0,
             n_questions=sum(part.plan.n_asked for part in self.parts),
             n_in_rounds=int(sum(score.details.get("questions", 0) for score in scores)),
@@ -519,12 +537,15 @@ def find_criteria(
     return chosen
 
 
-def ladder_scales(references: References | None, questions: Mapping[str, Sequence[str]]) -> list[int]:
-    """The scales 1..N that scores of these tasks and attributes are on: each N once, rising."""
+def ladder_scales(references: References | None, criteria: Mapping[str, Sequence[str]]) -> list[int]:
+    """The scales 1..N that scores by these criteria are on: each N once, rising; none without ladders.
+
+    criteria : task -> attributes, as of `find_criteria`
+    """
     if references is None:
         return []
     scales: set[int] = set()
-    for task, attributes in questions.items():
+    for task, attributes in criteria.items():
         for attribute in attributes:
             scales.update(references.compared(task, attribute).scales)
     return sorted(scales)

@@ -18,20 +18,20 @@ from ..types import FloatArray
 SAME = 0.9
 """Spearman's correlation of two judges' residuals above which they have one vote."""
 
-ENOUGH = 10  # pairs beyond one for each text: fewer residuals correlate by chance
-CERTAIN = 5.0  # nats: of log-odds further out, no more is known than that, so that a hard answer is a number
+ENOUGH = 10  # Pairs beyond one for each text. With fewer, residuals correlate by chance.
+CERTAIN = 5.0  # Nats. Larger log-odds, and the infinite ones of hard answers, only say: this much or more.
 _ROUNDS = 200
 
 TextPair = tuple[Hashable, Hashable]
 Vote = tuple[str, ...]
-"""The names of the judges who share it."""
+"""One vote: the names of the judges who share it."""
 
 
 class Jury(NamedTuple):
     """Whose scores a mean is made of.
 
-    votes : that count, equally. left_out : name of a judge -> why it has none
-    lacking : name of a judge -> what it has not scored, and why
+    votes : which all count the same. left_out : name of a judge -> why it has no vote
+    lacking : name of a judge -> which texts it has not scored, and why
     alike : names of two judges -> Spearman's correlation of their residuals; NaN where the answers do not tell
     """
 
@@ -45,6 +45,7 @@ def find_alike(answers: Mapping[str, Mapping[TextPair, float]]) -> dict[tuple[st
     """Which judges err alike: for every two, Spearman's correlation of their residuals.
 
     answers : name of a judge -> pair of texts -> log-odds of its answer that the first is better, nats
+    returns : (name, name) -> correlation. Of two names, the one that comes first in `answers` comes first
     """
     left = {name: _residuals(given) for name, given in answers.items()}
     return {(one, other): _correlation(left[one], left[other]) for one, other in combinations(left, 2)}
@@ -53,9 +54,9 @@ def find_alike(answers: Mapping[str, Mapping[TextPair, float]]) -> dict[tuple[st
 def _residuals(answers: Mapping[TextPair, float]) -> dict[TextPair, float]:
     """Log-odds of answers, less the difference t_a - t_b of scores that fit all of them best: what no order explains.
 
-    So what judges agree on because it is so is gone. An answer that is certain only says that the difference is CERTAIN
-    or more: where the fitted difference is, the answer has no residual. Which answers these are depends on the fit, and
-    the fit on them, so that both are found in turn.
+    What judges agree on because texts really differ is in the scores, and so not in the residuals. An answer that is
+    certain only says that the difference is CERTAIN or more. If the fitted difference is that large too, the residual
+    is 0. Which answers these are depends on the fit, and the fit on them, so that both are found in turn.
     """
     if not answers:
         return {}
@@ -100,7 +101,11 @@ def _correlation(one: Mapping[TextPair, float], other: Mapping[TextPair, float])
 
 
 def share_votes(names: Iterable[str], alike: Mapping[tuple[str, str], float]) -> tuple[Vote, ...]:
-    """Judges by vote: those who err alike, or each like another one of them, share one."""
+    """The votes of judges: one for each connected group of the graph that links judges who err alike.
+
+    names : in the order of `find_alike`, as the keys of alike are ordered
+    alike : two names -> correlation of their residuals; above SAME they are linked, and NaN links nobody
+    """
     votes: list[Vote] = []
     for name in names:
         same = [vote for vote in votes if any(alike[other, name] > SAME for other in vote)]
@@ -121,15 +126,19 @@ def mean_of_members(values: FloatArray) -> FloatArray:
 def mean_of_votes(values: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The mean score of each text, and its standard error; shape (n,), NaN where nobody has scored the text.
 
-    values, variance : shape (m, n); each vote's score of each text on one scale, and its own error squared; NaN: none
+    values, variance : shape (m, n); each vote's score of each text on one scale, and the square of its standard error;
+        NaN where the vote has not scored the text
 
-        stderr^2 = (v + extra) (1 + (m - 1) rho) / m
+        stderr^2 = (v + extra) (1 + (m - 1) rho) / m        of a text that m votes have scored
 
-    v is the mean of the votes' variances. `extra` is the variance of errors that these do not show, and rho the
-    correlation of the errors of two votes. Both follow from how far votes a and b are apart, if all err as much, and
-    those that are furthest apart share no error:
+    v is the mean variance of the votes of this text, and v_bar the mean of v over texts. `extra` is the variance of
+    errors that these do not show, and rho the correlation of the errors of two votes; both are the same for all texts.
+    They follow from how far votes a and b are apart, if all err as much, and those that are furthest apart share no
+    error:
 
-        D_ab = mean of (x_a - x_b)^2;   v + extra = max(D / 2, v);   rho = 1 - mean(D / 2) / (v + extra)
+        D_ab = mean over texts of (x_a - x_b)^2
+        v_bar + extra = max(D / 2, v_bar)        by the largest D
+        rho = 1 - mean(D / 2) / (v_bar + extra)
 
     So an error that two votes share is not divided by two. An error that all votes share does not show in D.
     """

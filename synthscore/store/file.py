@@ -10,14 +10,12 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import sqlite3
-import tempfile
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -29,6 +27,7 @@ from ..resources import default_store
 from .forks import renew_after_fork
 from .packing import AnswerRow, crc, pack, unpack, value_of
 from .runs import EngineRun, read_runs, write_runs
+from .salvage import SOUND_BATCH, BatchRows, readable_parts, sound_rows
 
 FORMAT = 2
 _AT_ONCE = 500  # keys in one query
@@ -43,11 +42,6 @@ refers to."""
 
 _JSON = json.JSONEncoder(separators=(",", ":"))
 
-
-_SOUND_BATCH = (
-    "(typeof(kind), typeof(engine), typeof(created_at)) = ('text', 'text', 'integer')"
-    " AND created_at BETWEEN 0 AND 253402300799"  # the last second that a date can be of
-)
 
 VERDICTS = "verdicts"
 """A kind of answers, which have no question: what those to questions came to for a whole text, on all rungs of its
@@ -74,16 +68,6 @@ class Batch(NamedTuple):
     created_at: int
     n_answers: int
     has_questions: bool
-
-
-class BatchRows(NamedTuple):
-    """A batch as it is stored. rows : (place, key, value)."""
-
-    kind: str
-    engine: str
-    created_at: int
-    questions: bytes | None
-    rows: list[tuple[int, bytes, str]]
 
 
 class Store:
@@ -251,7 +235,7 @@ class Store:
         """All batches, in the order in which they came into this file."""
         with self._using():
             rows = self._db.execute(
-                f"SELECT id, kind, engine, created_at, n, questions IS NOT NULL, {_SOUND_BATCH} FROM"
+                f"SELECT id, kind, engine, created_at, n, questions IS NOT NULL, {SOUND_BATCH} FROM"
                 " (SELECT batch, count(*) AS n FROM answers GROUP BY batch) JOIN batches ON id = batch ORDER BY id"
             ).fetchall()
             if n_lost := sum(n_answers for *_, n_answers, _, is_sound in rows if not is_sound):
@@ -334,7 +318,7 @@ class Store:
                 why = "that is the store itself"
             raise StoreError(f"cannot salvage {path}: {why}. Name the damaged file, and a new store", path=path)
         n_new: list[int] = []
-        for part in _readable_parts(path):
+        for part in readable_parts(path):
             if isinstance(part, BatchRows):
                 n_new.append(self._write([part]))
             elif n_new:
@@ -349,11 +333,11 @@ class Store:
         with self._using():
             query = "SELECT batch, place, key, value, checksum FROM answers WHERE batch = ? ORDER BY place"
             rows = self._db.execute(query, (batch,)).fetchall()
-            query = f"SELECT kind, engine, created_at, questions FROM batches WHERE id = ? AND {_SOUND_BATCH}"
+            query = f"SELECT kind, engine, created_at, questions FROM batches WHERE id = ? AND {SOUND_BATCH}"
             if (stored := self._db.execute(query, (batch,)).fetchone()) is None:
                 return None
             kind, engine, created_at, questions = stored
-        kept, damaged = _sound_rows(rows)
+        kept, damaged = sound_rows(rows)
         self._warn_of(damaged)
         if not kept:
             return None
@@ -472,53 +456,6 @@ def _cause(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return _CAUSES.get(str(error), str(error))
-
-
-def _readable_parts(path: Path) -> Iterator[BatchRows | list[EngineRun]]:
-    """The readable batches of a damaged file, then what runs took. A copy is read, because SQLite would change the
-    file."""
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "damaged.sqlite"
-        for suffix in ("", "-wal"):
-            if Path(f"{path}{suffix}").exists():
-                shutil.copy(f"{path}{suffix}", f"{copy}{suffix}")
-        with closing(sqlite3.connect(copy)) as db:
-            db.text_factory = bytes
-            db.execute("PRAGMA writable_schema=ON")  # so that it opens a file that was cut off
-            query = f"SELECT id, kind, engine, created_at FROM batches WHERE {_SOUND_BATCH}"
-            batches = {row[0]: row[1:] for row in _readable(db, query, "id")}
-            for id_, (*names, created_at) in sorted(batches.items()):
-                kind, engine = (name.decode(errors="replace") for name in names)
-                query = f"SELECT batch, place, key, value, checksum FROM answers WHERE batch = {id_}"
-                sound, _ = _sound_rows(_readable(db, query, "place"))
-                rows = sorted({row[0]: row for row in sound}.values())
-                questions = next(_readable(db, f"SELECT questions FROM batches WHERE id = {id_}", "id"), (None,))[0]
-                if rows:
-                    yield BatchRows(kind, engine, created_at, questions, rows)
-            with suppress(sqlite3.DatabaseError, UnicodeDecodeError):
-                yield read_runs(db)
-
-
-def _sound_rows(rows: Iterable[AnswerRow]) -> tuple[list[tuple[int, bytes, str]], dict[AnswerRow, str]]:
-    """Place, key and value of the rows whose checksum is right and whose value is JSON; and the other rows, as _warn_of
-    takes them."""
-    sound: list[tuple[int, bytes, str]] = []
-    damaged: dict[AnswerRow, str] = {}
-    for row in rows:
-        try:
-            value_of(row)
-            sound.append((row[1], row[2], row[3].decode()))
-        except ValueError as error:
-            damaged[row] = str(error)
-    return sound, damaged
-
-
-def _readable(db: sqlite3.Connection, query: str, order: str) -> Iterator[tuple[Any, ...]]:
-    """The rows before the first page that SQLite cannot read, and those behind the last."""
-    for direction in ("ASC", "DESC"):
-        with suppress(sqlite3.DatabaseError):
-            yield from db.execute(f"{query} ORDER BY {order} {direction}")
-            return
 
 
 # ------------------------------------------------------------------------------------------------- rows of a store

@@ -17,7 +17,7 @@ LABELS = PROTOCOLS["compare"]
 
 
 def repeats(n_differ, labels, n_read=12):
-    return Repeats(n_asked=12, n_read=n_read, n_differ=n_differ, n_labels=Counter(labels))
+    return Repeats(n_asked=12, n_read=n_read, n_differ=n_differ, label_counts=Counter(labels))
 
 
 def test_a_judge_that_never_contradicts_itself_gains_nothing_by_votes():

@@ -449,6 +449,8 @@ def test_comparisons_are_ranked_without_a_file_of_candidates(capsys):
     write("all.jsonl", *[{"id": name} for name in "abcd"])
     assert rank("--comparisons", "calls.csv", "all.jsonl", "-o", "o.jsonl", task=False) == 2
     assert "Leave out the candidates" in capsys.readouterr().err
+    assert rank("--comparisons", "calls.csv", "--attribute", "coherence", "-o", "o.jsonl", task=False) == 2
+    assert "options of judge, model and attribute" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("contexts", [("x", "x"), ("x", "y")])  # both in one group, and a group each

@@ -657,14 +657,16 @@ def test_slopes_are_the_differences_of_the_log_likelihood(kind):
         return model.log_likelihood(d, theta)
 
     by_difference = [(value(d + h * e, theta) - value(d - h * e, theta)) / (2 * h) for e in unit]
-    np.testing.assert_allclose(slopes.d, by_difference, atol=1e-8)
+    np.testing.assert_allclose(slopes.slope, by_difference, atol=1e-8)
     up, down = model.slopes(d + h, theta), model.slopes(d - h, theta)
-    np.testing.assert_allclose(slopes.dd, -(up.d - down.d) / (2 * h), atol=1e-8)
+    np.testing.assert_allclose(slopes.curvature, -(up.slope - down.slope) / (2 * h), atol=1e-8)
     if kind != "logistic":
-        assert slopes.theta.sum() == pytest.approx((value(d, theta + h) - value(d, theta - h)) / (2 * h), abs=1e-7)
+        by_theta = (value(d, theta + h) - value(d, theta - h)) / (2 * h)
+        assert slopes.slope_theta.sum() == pytest.approx(by_theta, abs=1e-7)
         up, down = model.slopes(d, theta + h), model.slopes(d, theta - h)
-        np.testing.assert_allclose(slopes.dtheta, -(up.d - down.d) / (2 * h), atol=1e-8)
-        assert slopes.corner == pytest.approx(-(up.theta.sum() - down.theta.sum()) / (2 * h), abs=1e-7)
+        np.testing.assert_allclose(slopes.curvature_mixed, -(up.slope - down.slope) / (2 * h), atol=1e-8)
+        by_theta_twice = (up.slope_theta.sum() - down.slope_theta.sum()) / (2 * h)
+        assert slopes.curvature_theta == pytest.approx(-by_theta_twice, abs=1e-7)
 
 
 @settings(max_examples=10)

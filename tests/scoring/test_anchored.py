@@ -384,6 +384,19 @@ def test_a_judge_with_impossible_correlations_is_refused(wrong):
         JudgeModel.from_dict(judge_of(**wrong).to_dict())
 
 
+@pytest.mark.parametrize("name", ["spread", "target_sd", "context_sd", "sharpness_sd", "spread_sd", "bias_sd"])
+def test_a_judge_with_a_negative_deviation_is_refused(name):
+    assert getattr(JudgeModel.from_dict(judge_of(**{name: 0.0}).to_dict()), name) == 0
+    with pytest.raises(ValueError, match="spread and all deviations 0 or more"):
+        JudgeModel.from_dict(judge_of(**{name: -0.1}).to_dict())
+
+
+@pytest.mark.parametrize("rung_sd", [(-0.1, 0.2, 0.3), (0.1, -0.2, 0.3), (0.1, 0.2, -0.3)])
+def test_a_judge_with_a_negative_deviation_of_ladders_is_refused(rung_sd):
+    with pytest.raises(ValueError, match="spread and all deviations 0 or more"):
+        JudgeModel.from_dict(judge_of(rung_sd=rung_sd).to_dict())
+
+
 def contexts_apart(seed, orders=(1, -1), apart=1.5):
     """Contexts whose texts are all better, or all worse, than those of others."""
     answers, truth, rungs = simulate(seed, n_ladders=30, n_texts=8, uneven=0.2)

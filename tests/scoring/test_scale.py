@@ -369,7 +369,7 @@ def test_a_scale_of_a_judge_that_cannot_be_is_refused(tmp_path, change):
     content = json.loads((tmp_path / "scale.json").read_text())
     content["scales"][0]["judge"] |= change
     (tmp_path / "scale.json").write_text(json.dumps(content).replace('"NaN"', "NaN"))
-    with pytest.raises(InputError, match=r"cannot read the scale .*scale.json: ValueError"):
+    with pytest.raises(InputError, match=r"cannot read the scale .*scale.json: its judge is"):
         Scales.load(tmp_path / "scale.json")
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from synthscore import engines
 from synthscore.errors import InputError, LadderError
-from synthscore.io.files import list_items
+from synthscore.io.files import ItemBatch, list_items
 from synthscore.io.write import write_rows
 from synthscore.judging.asking import PROTOCOLS
 from synthscore.ladders.references import References
@@ -252,6 +252,15 @@ def test_a_text_is_scored_on_all_attributes_that_the_references_hold_unless_one_
     assert signatures == ["coherence", "fluency"]
     (score,) = scorer(ladders=several, attribute="fluency").score([target(3)])
     assert score.attribute == "fluency"
+
+
+def test_the_attributes_of_all_batches_are_counted():
+    several = scorer(ladders=[ladder(), ladder(attribute="fluency")])
+    row = {"context_id": "c1", "text": "text of q=3 .", "system": "s"}
+    batches = [ItemBatch(list_items([{**row, "attribute": name}])) for name in ("coherence", "fluency", "coherence")]
+    coherence, fluency, again = [batch.scored.counts for batch in several.score_batches(batches)]
+    assert [counts.n_attributes for counts in (coherence, coherence + again, coherence + fluency)] == [1, 1, 2]
+    assert (coherence + fluency).n_targets == 2
 
 
 def test_one_text_at_a_time_has_one_score_so_that_the_attribute_must_be_named():

@@ -2,8 +2,9 @@
 
 A node of the tree is a run of tokens without a branch. What several sequences begin with is read by itself, and the
 model's cache behind it (keys and values, states of convolutions and recurrences) is kept until the last of its
-branches has been read. The ends of sequences are read side by side from copies of that cache, padded on the right:
-a causal model does not see the padding, and what it leaves in the cache is thrown away.
+branches has been read. A token behind which a cache is kept is called a stem, and is named by its index in the tree;
+-1 stands for the empty beginning. The ends of sequences are read side by side from copies of the stem's cache, padded
+on the right: a causal model does not see the padding, and what it leaves in the cache is thrown away.
 """
 
 from __future__ import annotations
@@ -24,26 +25,29 @@ from ...types import IntArray
 from .trie import Packed
 
 MOST_REREAD = 128
-"""Tokens that are read once for each of the ends below them, where a cache of their own would cost more (measured: a
-forward of few tokens and the copies of a cache take as long as about 100 tokens side by side)."""
+"""Where a node without a cache means no more than so many tokens that are read again, over all ends of sequences below
+it, it has none: that would cost more (measured: a forward of few tokens and the copies of its cache take as long as
+about 100 tokens that are read side by side)."""
 
 FORWARD = 64
-"""Tokens of padding that a forward more is worth."""
+"""What one more forward costs, in tokens: it is worth while where it saves more padding than this."""
 
 BLOCK = 64
-"""Tokens that gated delta rules read at once, whatever the config says: behind a multiple of them their states are
-rounded as in the plain forward."""
+"""How many tokens gated delta rules read at once, whatever the config says. Only behind a multiple of so many tokens
+is their state rounded as in the plain forward."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
     """One forward.
 
-    stem : the token of the tree whose cache the rows go on from; -1: from none
-    rows : int64, tokens of the tree, each row a way down from the stem. Of one row, or padded to the longest
-    reads : the tokens after which the model is read, as (row, place in the row); each token once in all steps
-    keeps : its only row ends where branches begin, so that its cache is kept, under the row's last token
-    last : no later step goes on from the same stem
+    stem : the token of the tree whose cache the rows go on from; -1: from an empty one
+    rows : int64 each; indices of tokens in the tree, one below the other, the first of them below the stem. Rows differ
+        in length: whoever runs the step pads them to the longest
+    reads : the tokens after which the model's output is read, as (row, index in the row). Over all steps each end of a
+        sequence is read once
+    keeps : whether the cache behind the step is kept: it has one row, whose last token is a stem
+    last : whether no later step goes on from the same stem
     """
 
     stem: int
@@ -54,7 +58,7 @@ class Step:
 
     @property
     def n_tokens(self) -> int:
-        """Without padding."""
+        """Tokens in all rows, without padding."""
         return sum(map(len, self.rows))
 
 
@@ -63,9 +67,11 @@ def steps(
 ) -> Iterator[Step]:
     """The forwards that read a tree, depth first, so that few caches are kept at once.
 
-    max_tokens : in the rows of one forward with their padding, and 8 times that with their copies of the cache; a row
-        that is longer is alone
-    block : caches are kept behind a multiple of so many tokens alone; what is shared after it is read for each end
+    max_tokens : bounds the rows of one forward, where width is the longest row and cache the tokens up to the stem:
+        rows * width <= max_tokens, and rows * (cache + width) <= 8 max_tokens. A row that is longer is alone
+    max_rows : of one forward
+    most_reread : see MOST_REREAD
+    block : caches are kept only behind a multiple of so many tokens; what is shared beyond is read for each end
     """
     stems = _stems(tree, most_reread, block)
     open_reads = np.zeros(tree.n_tokens, dtype=bool)
@@ -74,68 +80,78 @@ def steps(
     def step(stem: int, rows: list[IntArray], *, keeps: bool, last: bool) -> Step:
         reads = []
         for row, tokens in enumerate(rows):
-            reads += [(row, int(place)) for place in np.flatnonzero(open_reads[tokens])]
-            open_reads[tokens] = False
+            reads += [(row, int(index)) for index in np.flatnonzero(open_reads[tokens])]
+            open_reads[tokens] = False  # Rows of later steps may hold these tokens again.
         return Step(stem, tuple(rows), tuple(reads), keeps, last)
 
     nothing: IntArray = np.empty(0, dtype=np.int64)
-    waiting = [(-1, nothing, True)]  # a stem, a row that goes on from it to the next one, whether it is the last to
+    # A stem, the row from it to the next stem, and whether this is the last step that goes on from it. The first entry
+    # has no row: it stands for the empty beginning itself.
+    waiting = [(-1, nothing, True)]
     while waiting:
         above, row, last = waiting.pop()
         stem = above
         if len(row):
             yield step(above, [row], keeps=True, last=last)
             stem = int(row[-1])
-        ways = stems.pop(stem)
+        below = stems.pop(stem)
         n_before = int(tree.positions[stem]) + 1 if stem >= 0 else 0
-        batches = list(_batches(ways.tips, n_before, max_tokens, max_rows))
+        batches = list(_batches(below.to_ends, n_before, max_tokens, max_rows))
         for k, rows in enumerate(batches):
-            yield step(stem, rows, keeps=False, last=not ways.inner and k == len(batches) - 1)
-        waiting += [(stem, way, k == 0) for k, way in enumerate(reversed(ways.inner))]
+            yield step(stem, rows, keeps=False, last=not below.to_stems and k == len(batches) - 1)
+        # Entries are popped from the back, so that of these k = 0 comes last.
+        waiting += [(stem, row, k == 0) for k, row in enumerate(reversed(below.to_stems))]
 
 
 @dataclass(frozen=True, slots=True)
-class _Ways:
-    """The rows that go on from one stem: inner end in a stem of their own, tips in the end of a sequence."""
+class _Below:
+    """The rows that go on from one stem, each an array of tokens: those whose last token is the next stem, and those
+    whose last token is the end of a sequence, without a stem on the way."""
 
-    inner: list[IntArray] = field(default_factory=list)
-    tips: list[IntArray] = field(default_factory=list)
+    to_stems: list[IntArray] = field(default_factory=list)
+    to_ends: list[IntArray] = field(default_factory=list)
 
 
-def _stems(tree: Packed, most_reread: int, block: int) -> dict[int, _Ways]:
-    """Each token behind which a cache is kept -> the rows that go on from it; under -1 those from the beginning."""
+def _stems(tree: Packed, most_reread: int, block: int) -> dict[int, _Below]:
+    """Each stem -> the rows that go on from it; under -1 those from the empty beginning."""
     nodes = _Nodes.of(tree, most_reread)
-    stem_in: dict[int, int] = {}  # node -> the one token in it behind which a cache is kept
+    # Each node that is not flat wants a cache behind its last token; the number of tokens from the beginning to there
+    # is rounded down to a multiple of `block`. The last token that is left may lie in a node above. Nodes for which it
+    # lies in the same one want the same token there: the last one in it that ends a block.
+    stem_in: dict[int, int] = {}  # node -> the stem in it
     for node in (node for node, is_flat in enumerate(nodes.is_flat) if not is_flat):
         n_kept = (int(tree.positions[nodes.stops[node] - 1]) + 1) // block * block
-        place = node  # of the last of these tokens: this node or one above
-        while place >= 0 and tree.positions[nodes.starts[place]] >= n_kept:
-            place = nodes.parents[place]
-        if place >= 0:
-            stem_in[place] = int(nodes.starts[place] - tree.positions[nodes.starts[place]]) + n_kept - 1
-    stems = {-1: _Ways()}
+        holder = nodes.at_position(node, n_kept - 1)
+        if holder >= 0:
+            stem_in[holder] = int(nodes.starts[holder] - nodes.depths[holder]) + n_kept - 1
+    stems = {-1: _Below()}
     nothing: IntArray = np.empty(0, dtype=np.int64)
-    waiting = [(root, -1, nothing) for root in reversed(nodes.children[-1])]  # a node, its stem, the way between them
+    # A node, the last stem above it, and the tokens between the two.
+    waiting = [(root, -1, nothing) for root in reversed(nodes.children[-1])]
     while waiting:
-        node, stem, way = waiting.pop()
-        way = np.append(way, np.arange(nodes.starts[node], nodes.stops[node]))
+        node, stem, row = waiting.pop()
+        row = np.append(row, np.arange(nodes.starts[node], nodes.stops[node]))
         if node in stem_in:
-            n_above = len(way) - (int(nodes.stops[node]) - 1 - stem_in[node])
-            stems[stem].inner.append(way[:n_above])
-            stem, way = stem_in[node], way[n_above:]
-            stems[stem] = _Ways()
+            n_to_stem = len(row) - (int(nodes.stops[node]) - 1 - stem_in[node])
+            stems[stem].to_stems.append(row[:n_to_stem])
+            stem, row = stem_in[node], row[n_to_stem:]
+            stems[stem] = _Below()
         if not nodes.children[node]:
-            stems[stem].tips.append(way)
-        waiting += [(child, stem, way) for child in reversed(nodes.children[node])]
+            stems[stem].to_ends.append(row)
+        waiting += [(child, stem, row) for child in reversed(nodes.children[node])]
     return stems
 
 
 def _batches(rows: list[IntArray], n_before: int, max_tokens: int, max_rows: int) -> Iterator[list[IntArray]]:
-    """Rows of similar length, the longest first, so that padding and forwards together cost the least."""
+    """Rows in batches of similar length, the longest first, so that padding and forwards together cost the least.
+
+    n_before : tokens in the cache that each row goes on from. max_tokens, max_rows : as of `steps`
+    """
     rows = sorted(rows, key=len, reverse=True)
-    best = [(0, 0)] * (len(rows) + 1)  # from this row on: tokens, and where the first batch ends
+    # Of the rows from each one on: what reading them costs, in tokens, and where the first of their batches ends.
+    best = [(0, 0)] * (len(rows) + 1)
     for start in range(len(rows) - 1, -1, -1):
-        width = len(rows[start])
+        width = len(rows[start])  # of a batch that starts here: no later row is longer
         most = max(1, min(max_rows, max_tokens // width, 8 * max_tokens // (n_before + width)))
         stops = range(start + 1, min(start + most, len(rows)) + 1)
         best[start] = min((FORWARD + width * (stop - start) + best[stop][0], stop) for stop in stops)
@@ -148,15 +164,18 @@ def _batches(rows: list[IntArray], n_before: int, max_tokens: int, max_rows: int
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Nodes:
-    """Runs of tokens without a branch, [starts[k], stops[k]), in depth-first order.
+    """Runs of tokens without a branch, in depth-first order. Node k holds the tokens starts[k] to stops[k] - 1.
 
-    parents : the node above, -1: none
-    children : of each node; under -1 those without a parent
-    is_flat : whether the node and all below it are read once for each end below
+    depths : position in its sequences of each node's first token, from 0
+    parents : the node above each node, -1: none
+    children : node -> the nodes right below it; under -1 those without a parent
+    is_flat : whether no cache is kept for the node, nor for any below it: their tokens are read again for each end of
+        a sequence below
     """
 
     starts: IntArray
     stops: IntArray
+    depths: IntArray
     parents: list[int]
     children: dict[int, list[int]]
     is_flat: list[bool]
@@ -172,23 +191,34 @@ class _Nodes:
         children: dict[int, list[int]] = {node: [] for node in range(-1, len(starts))}
         for node, parent in enumerate(parents):
             children[parent].append(node)
-        n_tips, is_flat = [0] * len(starts), [True] * len(starts)
+        n_ends = [0] * len(starts)  # nodes without a child at or below each node
+        is_flat = [True] * len(starts)
         for node in range(len(starts) - 1, -1, -1):
             below = children[node]
-            n_tips[node] = sum(n_tips[child] for child in below) or 1
-            again = (n_tips[node] - 1) * int(stops[node] - starts[node])
-            is_flat[node] = again <= most_reread and all(is_flat[child] for child in below)
-        return cls(starts, stops, parents, children, is_flat)
+            n_ends[node] = sum(n_ends[child] for child in below) or 1
+            n_reread = (n_ends[node] - 1) * int(stops[node] - starts[node])
+            is_flat[node] = n_reread <= most_reread and all(is_flat[child] for child in below)
+        return cls(starts, stops, tree.positions[starts], parents, children, is_flat)
+
+    def at_position(self, node: int, position: int) -> int:
+        """The node that holds the token at a position of the sequences through `node`: itself or one above it.
+
+        position : from 0 to that of the node's last token; -1, before all tokens, is in node -1
+        """
+        while node >= 0 and self.depths[node] > position:
+            node = self.parents[node]
+        return node
 
 
 # -------------------------------------------------------------------------------------------- caches
 
 _NAMES = ("past_key_values", "cache_params")
-"""Under which transformers' models take and return a cache that is one of its classes."""
+"""Arguments and outputs by which transformers' models take and return a cache of one of its classes."""
 
 
 _APPENDING = (DynamicLayer, DynamicSlidingWindowLayer)
-"""Layers that never write to their keys and values, but make new ones: all rows may have views of the same."""
+"""Layers of a cache that never write to their keys and values, but make new ones: all rows may have views of the same
+memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,7 +230,7 @@ class Kept:
 
     @classmethod
     def of(cls, output: Any) -> Kept:
-        """What a forward has left. raises : EngineError, where that is nothing, or nothing that can be branched"""
+        """The cache in the output of a forward. raises : EngineError where none is, or one that cannot be branched"""
         for name in _NAMES:
             cache = getattr(output, name, None)
             if cache is not None:
@@ -211,7 +241,7 @@ class Kept:
 
     @property
     def recurs(self) -> bool:
-        """Whether it holds states of recurrences, and not keys, values and the last tokens of convolutions alone."""
+        """Whether the cache holds states of recurrences, beside keys, values and the last tokens of convolutions."""
         for layer in getattr(self.cache, "layers", ()):
             states = getattr(layer, "recurrent_states", None)
             states = list(states.values()) if isinstance(states, dict) else [states]
@@ -220,15 +250,17 @@ class Kept:
         return False
 
     def branched(self, n_rows: int, passing: Passing | None = None) -> Kept:
-        """The same for so many rows. Nothing that a model writes to is shared with it.
+        """The cache for n_rows rows, each of which goes on from this one. They share no memory that a model writes to.
 
-        passing : the rows are read to their ends in one forward, whose keys and values are put there
+        passing : memory for the keys and values, where one forward reads all rows to their ends, so that nothing of
+            them has to be kept; None: each row keeps its own
         """
         memo: dict[int, Any] = {}
         viewed: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         for index, layer in enumerate(getattr(self.cache, "layers", ())):
             if type(layer) in _APPENDING and layer.is_initialized:
                 viewed[index] = layer.keys, layer.values
+                # deepcopy takes these empty stand-ins; the rows get views of the real keys and values below.
                 memo |= {id(states): states[:, :, :0] for states in viewed[index]}
         cache = deepcopy(self.cache, memo)
         cache.reorder_cache(torch.zeros(n_rows, dtype=torch.long))
@@ -241,13 +273,14 @@ class Kept:
 
 
 class Passing:
-    """Memory for the keys and values of one layer after another, each until the next one attends."""
+    """Memory for the keys and values of all layers of one forward, which need it one after another: what a layer has
+    put there is overwritten when the next layer attends."""
 
     def __init__(self) -> None:
         self._keys, self._values = _Scratch(), _Scratch()
 
     def joining(self, keys: torch.Tensor, values: torch.Tensor) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
-        """A layer's `update` that keeps nothing: what is before the new keys and values, and these."""
+        """An `update` for a layer: it returns `keys` and `values`, each followed by the new ones, and keeps nothing."""
 
         def update(key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any) -> Any:
             return self._keys.joined(keys, key_states), self._values.joined(values, value_states)
@@ -256,15 +289,15 @@ class Passing:
 
 
 class _Scratch:
-    """Memory that is used again as soon as nobody holds what was in it: new memory of this size costs as much as to
-    fill it."""
+    """Memory that is used again once nobody holds the tensor that was last in it. To ask for new memory of this size
+    would take as long as to fill it."""
 
     def __init__(self) -> None:
         self._memory = torch.empty(0)
         self._holder: weakref.ref[torch.Tensor] | None = None
 
     def joined(self, before: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
-        """Shape (n_rows, n_heads, n_tokens, d_head)."""
+        """`before` and behind it `states`, along the tokens; shape (n_rows, n_heads, n_tokens, d_head), as of both."""
         n_rows, n_heads, n_new, d_head = states.shape
         shape = (n_rows, n_heads, before.shape[2] + n_new, d_head)
         n = math.prod(shape)

@@ -35,8 +35,9 @@ class SoftAnswers:
     first : int64, shape (n_answers,); the text that the answer is about: 0..n_rungs - 1 is a rung of the ladder,
         n_rungs + k is target k
     second : int64, shape (n_answers,); the rung that it was compared with, 0..n_rungs - 1
-    sign : float64, shape (n_answers,); +1 where the question was asked as usual, -1 where the other way round
-    probs : float64, shape (n_answers, 3); better, worse, similar, of `first`; sum to 1
+    sign : float64, shape (n_answers,); +1 where the question asked whether `first` is better, -1 where it asked whether
+        `second` is (the other order of the two texts), and the answer was turned round
+    probs : float64, shape (n_answers, 3); that `first` is better, worse, similar; sum to 1
     n_samples : float64, shape (n_answers,); how many sampled answers `probs` are the frequencies of, inf for exact
         probabilities; None: all are exact
     raises : InputError for numbers that are no probabilities, or samples fewer than one
@@ -77,7 +78,7 @@ class SoftAnswers:
 
     @property
     def half_margin(self) -> FloatArray:
-        """(p(better) - p(worse)) / 2, shape (n_answers,)"""
+        """(p(better) - p(worse)) / 2, shape (n_answers,): half of what a verdict's margin is elsewhere."""
         return half_margin(self.probs)
 
     @property
@@ -102,21 +103,24 @@ class JudgeModel:
         P(better, worse, similar) ~ exp(d/2), exp(-d/2), nu
 
     n_rungs : of the ladders that it was fitted on; positions are on 1..n_rungs
-    discrimination : nats for each rung of difference, > 0. position_bias : nats in favour of the text asked about
+    discrimination : nats for each rung of difference, > 0
+    position_bias : nats in favour of the text that the question asked about; negative: against it
     log_tie : log nu, nats; -inf for protocols without Similar
     noise, spread : an answer of exact probabilities, whose half_margin has the variance V, weighs as much as
-        1 / (noise + spread * V) answers drawn from P (`weight`, also of sampled answers)
-    pair_correlation : of the noise of answers about the same two texts, in either order or asked again
-    rung_correlation : of the noise of answers about a text and two neighbouring rungs
+        1 / (noise + spread * V) answers drawn from P (`weight`, also of sampled answers). This spread is the factor of
+        V, and has nothing to do with spread_sd
+    pair_correlation : correlation of the noise of two answers about the same two texts, in either order or asked again
+    rung_correlation : correlation of the noise of two answers about a text, one on each of two neighbouring rungs
     rung_sd : (shift, stretch, uneven), standard deviations of ladders: of the position of a whole ladder, in rungs; of
         its length, relative to the median one; of a single rung, in rungs
-    target_mean, target_sd : of all targets, rungs
-    n_answers, n_ladders, n_targets : that it was fitted on
+    target_mean : mean position of the targets, rungs
+    target_sd : standard deviation of the positions of targets within a context, rungs; `text_sd` adds context_sd
+    n_answers, n_ladders, n_targets : how many it was fitted on
     bias_known : False where the questions could not tell the bias, which then counts as 0
     converged : whether the last round changed no parameter by more than 1e-4, and all positions came to rest
     context_sd : standard deviation between contexts of the mean quality of their texts, in rungs
     sharpness_sd : standard deviation between contexts of the log of the discrimination
-    spread_sd : standard deviation between contexts of the log of target_sd
+    spread_sd : standard deviation between contexts of the log of target_sd; not of `spread`
     sharpness_told : how far the texts could tell sharp contexts from long ladders: from 0, not at all (each is given
         half of the difference), to 1
     bias_sd : standard deviation between texts of the position bias, nats; measured on ladders of three or more rungs
@@ -149,7 +153,7 @@ class JudgeModel:
 
     @property
     def text_sd(self) -> float:
-        """Standard deviation of a text's position where nothing is known of its context."""
+        """Standard deviation of a text's position where nothing is known of its context, in rungs."""
         return math.hypot(self.target_sd, self.context_sd)
 
     @property
@@ -172,16 +176,17 @@ class JudgeModel:
     def dispersion(self, var: FloatArray, sampling: FloatArray | None = None) -> FloatArray:
         """Variance of an answer's half_margin, in units of V, the variance of one answer drawn from P; shape of var.
 
-            1/n + (1 - 1/n) m        m = noise + spread V        of n samples; m of exact probabilities
+            exact probabilities:   m = noise + spread V
+            n samples:             1/n + (1 - 1/n) m
 
-        By the law of total variance: all n samples share the judge's settled opinion, whose variance is m V; the rest
-        of V, by which samples differ from that opinion, is divided by n.
+        By the law of total variance: all n samples share the judge's opinion, whose variance is m V. The rest of V, by
+        which samples differ from that opinion, is divided by n.
         var : V. sampling : 1/n, shape of var; None: 0
         """
-        settled: FloatArray = self.noise + self.spread * var
+        of_opinion: FloatArray = self.noise + self.spread * var
         if sampling is None:
-            return settled
-        return sampling + (1 - sampling) * settled
+            return of_opinion
+        return sampling + (1 - sampling) * of_opinion
 
     def weight(self, probs: FloatArray, sampling: FloatArray | None = None) -> FloatArray:
         """How many answers drawn from P an answer is worth, 1 / `dispersion`; shape of all but the last axis."""
@@ -190,8 +195,9 @@ class JudgeModel:
     def for_samples(self, n_samples: float) -> JudgeModel:
         """The judge whose exact probabilities weigh as much as n samples of this judge; this judge where n is inf.
 
-        Only the opinion's share of the noise is correlated between answers (correlation.py): here, that of an answer
-        which is neither sure nor evenly split, V = 1/5.
+        Only the opinion's share of the noise is correlated between answers (correlation.py), so that both correlations
+        are multiplied by it. The share depends on V; here it is that of V = 1/5, an answer that is neither sure nor
+        evenly split.
         """
         if math.isinf(n_samples):
             return self
@@ -218,7 +224,7 @@ class JudgeModel:
         return np.linalg.inv(covariance).astype(np.float64)
 
     def prior(self, n_ladders: int, sharpness: FloatArray | None = None) -> Prior:
-        """What is known of ladders before any answer. sharpness : as in Prior; None: usual on all contexts"""
+        """What is known of ladders before any answer. sharpness : as in Prior; None: 0 for all contexts"""
         n = self.n_rungs
         levels = np.arange(1.0, n + 1)
         if sharpness is None:
@@ -256,7 +262,8 @@ class JudgeModel:
             log_tie = -math.inf
         made = cls(**{**values, "log_tie": log_tie, "rung_sd": tuple(values["rung_sd"])})
         shift, stretch, uneven = made.rung_sd
-        deviations = (shift, stretch, uneven, made.spread, made.target_sd, made.context_sd, made.sharpness_sd)
+        between = (made.context_sd, made.sharpness_sd, made.spread_sd, made.bias_sd)
+        deviations = (shift, stretch, uneven, made.target_sd, *between)
         numbers = asdict(made)
         del numbers["rung_sd"]  # among deviations
         if values["log_tie"] is None:
@@ -264,9 +271,12 @@ class JudgeModel:
         plausible = all(abs(number) < _LARGEST for number in (*deviations, *numbers.values()))
         if not plausible or type(made.n_rungs) is not int or not 2 <= made.n_rungs <= _MOST_RUNGS:
             raise ValueError(f"its judge is {made}, expected numbers, and 2 to {_MOST_RUNGS} rungs")
-        positive = made.discrimination > 0 and made.noise > 0 and min(deviations) >= 0
-        if made.rungs_rise and not positive:
-            raise ValueError(f"its judge is {made}, expected discrimination and noise > 0, and no deviation below 0")
+        positive = made.discrimination > 0 and made.noise > 0
+        not_negative = made.spread >= 0 and min(deviations) >= 0
+        if made.rungs_rise and not (positive and not_negative):
+            raise ValueError(
+                f"its judge is {made}, expected discrimination and noise > 0, spread and all deviations 0 or more"
+            )
         if not (-1 < made.pair_correlation <= 1 and 0 <= made.rung_correlation <= 1):
             raise ValueError(f"its judge is {made}, expected correlations of pairs above -1 and of rungs from 0, to 1")
         return made
@@ -277,7 +287,8 @@ class Prior:
     """Where rungs are expected before any answer: normal distributions on the rung scale. (Targets: see JudgeModel.)
 
     rungs, precision : float64, shape (n_ladders, N) and (n_ladders, N, N); mean and inverse covariance
-    sharpness, sharpness_sd : float64, shape (n_ladders,); log of how much sharper the judge is on this context
+    sharpness, sharpness_sd : float64, shape (n_ladders,); log of the judge's discrimination on this context, divided by
+        JudgeModel.discrimination (0: as sharp as usual), and how uncertain that is
     """
 
     rungs: FloatArray
@@ -290,8 +301,9 @@ class Prior:
 class Posterior:
     """Where texts stand by their answers: normal distributions on the rung scale.
 
-    mean, sd : float64, shape (n_targets,)
-    rungs, rung_cov : float64, shape (n_ladders, N) and (n_ladders, N, N); the estimated positions of the rungs
+    mean, sd : float64, shape (n_targets,), rungs
+    rungs, rung_cov : float64, shape (n_ladders, N) and (n_ladders, N, N); the estimated positions of the rungs, and
+        their covariance
     n_answers : int64, shape (n_targets,); answers about each target; where 0, mean and sd are those of the prior
     settled : bool, shape (n_ladders,); False where the positions of a ladder and its targets still moved when the steps
         ran out
@@ -308,7 +320,7 @@ class Posterior:
     sharpness_sd: FloatArray
 
     def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
-        """The central interval of this probability."""
+        """Lower and upper end of each target's central interval of this probability, shape (n_targets,) each, rungs."""
         from scipy.special import ndtri
 
         width = float(ndtri((1 + level) / 2)) * self.sd
@@ -323,10 +335,11 @@ class Posterior:
 class Residuals(NamedTuple):
     """The differences between answers and what the positions lead one to expect; shape (n_answers,) unless given.
 
-    probs : P of each answer by the positions, shape (n_answers, 3). variance : V, of its half_margin
+    probs : P of each answer by the positions, shape (n_answers, 3)
+    variance : V, the variance of one answer drawn from P (`variance`)
     residual : half_margin of the answer less that of P
-    sampling : as of SoftAnswers
-    hidden : variance of its log-odds because the positions are uncertain, nats squared
+    sampling : as SoftAnswers.sampling
+    hidden : variance that the log-odds of P have because the positions are uncertain, nats squared
     """
 
     probs: FloatArray

@@ -31,10 +31,11 @@ _LEAST_VAR = 1e-12  # Stands for a variance of 0 in a division.
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lengths:
-    """L and T of each context, against the median ladder, and the variances of their errors; shape (n_ladders,).
+    """L and T of each context and the variances of their errors, shape (n_ladders,). Both are logs of ratios, without a
+    unit: above 0 where the ladder is longer, or the texts are further apart, than usual.
 
-    ladder, ladder_var : L
-    spread, spread_var : T; spread_var is inf where fewer than two texts of a context have answers
+    ladder, ladder_var : L and the variance of its error
+    spread, spread_var : T and the variance of its error, which is inf where fewer than two texts have answers
     """
 
     ladder: FloatArray
@@ -44,8 +45,10 @@ class Lengths:
 
     @classmethod
     def measure(cls, answers: SoftAnswers, posterior: Posterior, judge: JudgeModel) -> Lengths:
-        """posterior : by a judge that is equally sharp on all contexts (JudgeModel.equally_sharp), so that all of g + s
-        counts as stretch
+        """L and T, from where rungs and texts stand.
+
+        posterior : by a judge that is equally sharp on all contexts (JudgeModel.equally_sharp), so that all of g + s
+            counts as stretch
         """
         ladder, ladder_var = _ladder_lengths(posterior, judge)
         spread, spread_var, n_texts = _text_spreads(answers, posterior, judge)
@@ -54,9 +57,10 @@ class Lengths:
         weight = _normalise(1 / (spread_var + stretch**2))
         mean_difference = weight @ (spread - ladder)
         spread = np.where(n_texts > 1, spread - mean_difference, 0.0)
-        # A context that makes up much of that average says less about its own T, and a single context says nothing.
-        left = max(1 - float(weight @ weight), _LEAST_FREEDOM)
-        return cls(ladder=ladder, ladder_var=ladder_var, spread=spread, spread_var=spread_var / left)
+        # Subtracting that average costs a share sum(w^2) of the information, the same for every context; all of it for
+        # a single one.
+        share_left = max(1 - float(weight @ weight), _LEAST_FREEDOM)
+        return cls(ladder=ladder, ladder_var=ladder_var, spread=spread, spread_var=spread_var / share_left)
 
 
 def _ladder_lengths(posterior: Posterior, judge: JudgeModel) -> tuple[FloatArray, FloatArray]:
@@ -71,7 +75,7 @@ def _ladder_lengths(posterior: Posterior, judge: JudgeModel) -> tuple[FloatArray
     _, stretch, uneven = judge.rung_sd
     level = centred_levels(n)
     size = level @ level
-    # The error and the prior variance of a ladder's slope, which is sum of level * rung / size.
+    # A ladder's slope is sum of level * rung / size. Its variance after the answers, and before them:
     slope_var = np.einsum("n,cnm,m->c", level, posterior.rung_cov, level) / size**2
     slope_prior_var = stretch**2 + uneven**2 / size
     known = np.maximum(1 - slope_var / slope_prior_var, _LEAST_KNOWN)
@@ -86,11 +90,17 @@ def _ladder_lengths(posterior: Posterior, judge: JudgeModel) -> tuple[FloatArray
 def _text_spreads(
     answers: SoftAnswers, posterior: Posterior, judge: JudgeModel
 ) -> tuple[FloatArray, FloatArray, IntArray]:
-    """T of each context up to a constant, the variance of its error, and how many texts have answers, (n_ladders,).
+    """T of each context up to a constant, the variance of its error, and how many texts have answers: three arrays of
+    shape (n_ladders,).
 
-        spread^2 = variance of the texts' positions + mean of the variances of their errors
+        spread^2 = variance of the texts' positions + mean of the variances of their errors        in rungs squared
 
-    Here the posterior shows only the square of the share `known`, because texts are pulled towards the mean as well.
+    The prior pulls texts towards the mean. So the posterior shows only the square of the share `known`:
+
+        d log(spread^2) / d log(true variance of the texts) = known^2
+
+    since the variance of the positions is a share `known` of spread^2 (the errors are the rest, and come from the
+    prior), and true differences are a share `known` of that variance (answers' noise is the rest).
     The log of a variance with f degrees of freedom has the error variance trigamma(f / 2), and T is half of that log.
     """
     from scipy.special import polygamma
@@ -114,7 +124,7 @@ def _text_spreads(
 
 
 class Deviations(NamedTuple):
-    """Standard deviations over contexts of g (sharpness), s (stretch) and h (spread).
+    """Standard deviations over contexts of g (`sharpness`), s (`stretch`) and h (`spread`).
 
     told_apart : how far the texts could tell g from s, from 0 (not at all: each gets half of the variance of L) to 1
     """
@@ -135,34 +145,38 @@ def find_deviations(lengths: Lengths, prior: float, n_prior: float) -> Deviation
     """
     ladder = lengths.ladder
     spread = lengths.spread
-    measured = float(np.maximum(ladder**2 - lengths.ladder_var, 0).sum())
-    ladder_total_var = (measured + n_prior * prior**2) / (len(ladder) + n_prior)
+    # var(g) + var(s): the variance of L without that of its measurement.
+    squares = float(np.maximum(ladder**2 - lengths.ladder_var, 0).sum())
+    ladder_var_true = (squares + n_prior * prior**2) / (len(ladder) + n_prior)
 
     # Contexts count the less, the worse their T is known; `freedom` is the effective number of contexts, less 1.
-    weight = _normalise(1 / (lengths.spread_var + ladder_total_var))
+    weight = _normalise(1 / (lengths.spread_var + ladder_var_true))
     freedom = _LEAST_FREEDOM
     if weight.any():
         freedom = max(1 / float(weight @ weight) - 1, _LEAST_FREEDOM)
-    mean_ladder_error = float(weight @ lengths.ladder_var)
+    ladder_error_var = float(weight @ lengths.ladder_var)
     finite_spread_var = np.where(weight > 0, lengths.spread_var, 0.0)
-    mean_spread_error = float(weight @ finite_spread_var)
+    spread_error_var = float(weight @ finite_spread_var)
 
-    # The covariance of two normal variables has an error variance of var(L) var(T) / freedom.
     cov = _weighted_covariance(ladder, spread, weight, freedom)
-    spread_total_var = _weighted_covariance(spread, spread, weight, freedom)
-    least_spread_var = ladder_total_var + mean_spread_error
-    cov_error_var = max(spread_total_var, least_spread_var) * (ladder_total_var + mean_ladder_error) / freedom
+    spread_var_measured = _weighted_covariance(spread, spread, weight, freedom)
+    # The covariance of two normal variables has an error variance of var(L) var(T) / freedom, where both include the
+    # errors of measurement. var(T), which may come out small by chance, counts as at least that of g alone if L were
+    # all g.
+    ladder_var_measured = ladder_var_true + ladder_error_var
+    least_spread_var = ladder_var_true + spread_error_var
+    cov_error_var = max(spread_var_measured, least_spread_var) * ladder_var_measured / freedom
     precision = 1 / cov_error_var
-    guess_precision = 4 / ladder_total_var**2
+    guess_precision = 4 / ladder_var_true**2
     told_apart = precision / (precision + guess_precision)
 
-    estimate = told_apart * cov + (1 - told_apart) * ladder_total_var / 2
-    sharpness_var = float(np.clip(estimate, 0.0, ladder_total_var))
-    spread_var = max(spread_total_var - sharpness_var - mean_spread_error, 0.0)
+    estimate = told_apart * cov + (1 - told_apart) * ladder_var_true / 2
+    sharpness_var = float(np.clip(estimate, 0.0, ladder_var_true))
+    h_var = max(spread_var_measured - sharpness_var - spread_error_var, 0.0)
     return Deviations(
         sharpness=math.sqrt(sharpness_var),
-        stretch=math.sqrt(ladder_total_var - sharpness_var),
-        spread=math.sqrt(spread_var),
+        stretch=math.sqrt(ladder_var_true - sharpness_var),
+        spread=math.sqrt(h_var),
         told_apart=float(told_apart),
     )
 
@@ -170,8 +184,13 @@ def find_deviations(lengths: Lengths, prior: float, n_prior: float) -> Deviation
 def find_sharpness(lengths: Lengths, judge: JudgeModel) -> tuple[FloatArray, FloatArray]:
     """g of each context and the standard deviation of its error, shape (n_ladders,).
 
-    L and T are each an estimate of g, with error variances of var(s) and var(h) beside their own; a third is 0, the
-    prior's, with var(g). The result is their mean, weighted by precision, the inverse of the variance.
+    Three estimates of g are averaged, each weighted by its precision, the inverse of its error variance:
+
+        L, with the error variance var(s) + ladder_var
+        T, with the error variance var(h) + spread_var
+        0, which is expected before any answer, with the error variance var(g)
+
+    judge : its rung_sd (stretch), spread_sd and sharpness_sd are the deviations of s, h and g
     """
     stretch = judge.rung_sd[1]
     ladder_precision = 1 / np.maximum(stretch**2 + lengths.ladder_var, _LEAST_VAR)
@@ -183,7 +202,11 @@ def find_sharpness(lengths: Lengths, judge: JudgeModel) -> tuple[FloatArray, Flo
 
 
 def _weighted_covariance(x: FloatArray, y: FloatArray, weight: FloatArray, freedom: float) -> float:
-    """weight : sums to 1. freedom : one less than the number of contexts that these weights are worth"""
+    """The covariance of x and y over contexts, corrected for their own mean by the factor 1 + 1 / freedom.
+
+    x, y, weight : shape (n_ladders,); the weights sum to 1, or all are 0
+    freedom : one less than the number of contexts that these weights are worth
+    """
     products = (x - weight @ x) * (y - weight @ y)
     return float(weight @ products) * (1 + 1 / freedom)
 
