@@ -40,8 +40,6 @@ MEND = "Mend or remove the row"
 Fields = Mapping[str, str]
 """Our name for a column -> the name that it has in a source, where they differ."""
 
-_COMPUTED = re.compile(r"""=\s*[\w"'({\[@+-]|[@+-]\S*\w\(""")
-"""How a formula begins: = and a value, or a call of a function behind another sign."""
 _LOG = logging.getLogger(__name__)
 _USUAL = {
     "text": ("summary", "response", "output", "completion", "answer", "generation", "prediction"),
@@ -121,15 +119,6 @@ class Item(NamedTuple):
         if isinstance(self.target, InputError):
             raise self.target
         return self.target
-
-
-def is_formula(cell: str) -> bool:
-    """Whether a spreadsheet may compute the text of a cell, or ask another program for it (@PROGRAM|'...'!CELL); in CSV
-    such a text has an apostrophe before it."""
-    text = cell.lstrip("'").lstrip("\t\r\n")
-    if text[:1] not in ("=", "@", "+", "-"):
-        return False
-    return bool(_COMPUTED.match(text)) or -1 < text.find("|") < text.rfind("!")
 
 
 def mappings(source: object) -> Iterable[object]:

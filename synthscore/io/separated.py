@@ -10,13 +10,15 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from ..errors import InputError
-from .fields import Fields, bad_row, check_columns, is_formula, shorten, unreadable
+from .fields import Fields, bad_row, check_columns, shorten, unreadable
 
 LONGEST = 1 << 26  # characters of a line, and of a CSV field; the csv module stops at 131 072 unless told
 _LOG = logging.getLogger(__name__)
 
 SEPARATORS = ",;\t|"
 _LOOKED_AT = 64  # lines, of which the header and the first row are
+_COMPUTED = re.compile(r"""=\s*[\w"'({\[@+-]|[@+-]\S*\w\(""")
+"""How a formula begins: = and a value, or a call of a function behind another sign."""
 _NAMED = re.compile(r'"?sep=(.)"?\s*')  # Excel's own line, before the header
 
 
@@ -153,3 +155,12 @@ def _n_columns(lines: list[str], separator: str) -> list[int]:
         return [len(row) for row in itertools.islice((row for row in rows if row), 2)]
     except csv.Error:
         return []
+
+
+def is_formula(cell: str) -> bool:
+    """Whether a spreadsheet may compute the text of a cell, or ask another program for it (@PROGRAM|'...'!CELL); in CSV
+    such a text has an apostrophe before it."""
+    text = cell.lstrip("'").lstrip("\t\r\n")
+    if text[:1] not in ("=", "@", "+", "-"):
+        return False
+    return bool(_COMPUTED.match(text)) or -1 < text.find("|") < text.rfind("!")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from ..errors import InputError
-from .fields import is_formula
+from .separated import is_formula
 
 GROUP = 1 << 25  # bytes of a Parquet row group, uncompressed
 _ROWS = 4096  # that are converted at once
