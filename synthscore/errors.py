@@ -74,6 +74,8 @@ def why_unreadable(error: Exception) -> str:
         return f"it is not JSON ({error})"
     if isinstance(error, KeyError):
         return f"it has no {error}"
+    if unknown := re.search(r"unexpected keyword argument ('\w+')", str(error)):
+        return f"it has an unexpected {unknown[1]}"
     if isinstance(error, TypeError | AttributeError | IndexError):
         return "it is of another form"
     return str(error)

@@ -25,7 +25,7 @@ def test_another_name_is_an_attribute_error():
         synthscore.nonsense  # noqa: B018
 
 
-EXTRAS = ("evaluate", "gguf", "peft", "server")
+EXTRAS = ("evaluate", "excel", "gguf", "peft", "server")
 TOOLS = (
     "datatrove",
     "deepeval",

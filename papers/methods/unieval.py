@@ -19,7 +19,7 @@ from synthscore.evaluation.methods.base import by_context, scored, signed, task_
 from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.io.scores import Scores
 from synthscore.io.settings import Share
-from synthscore.judging.failures import unanswered, unreported_note
+from synthscore.judging.labels import unanswered, unreported_note
 from synthscore.judging.templates import Templates
 from synthscore.scoring.method import Tools
 from synthscore.scoring.methods import MethodKind

@@ -308,6 +308,7 @@ FORMATS: tuple[Format, ...] = (
     Format(suffix=".json", read=_read_json),  # a whole array: only read, for .jsonl holds the same rows
     Format(suffix=".csv", read=partial(_read_csv, delimiter=","), write=partial(write_csv, delimiter=",")),
     Format(suffix=".tsv", read=partial(_read_csv, delimiter="\t"), write=partial(write_csv, delimiter="\t")),
+    Format(suffix=".xlsx", read=_read_workbook, gzipped=False),
     Format(
         suffix=".parquet",
         read=_read_parquet,
@@ -315,5 +316,4 @@ FORMATS: tuple[Format, ...] = (
         keeps_types=True,
         gzipped=False,  # it is compressed inside
     ),
-    Format(suffix=".xlsx", read=_read_workbook, gzipped=False),
 )

@@ -38,8 +38,18 @@ from ..engine import (
 from ..errors import EngineError, Postponed, unusable
 from ..signature import Signature
 from ..types import BoolArray, Context, FloatArray, IntArray, Task, Usage
-from .failures import bounded, unanswered, why_contradictory, why_unreported
-from .labels import OrdersMean, about_target, both_in_one, combine_sides, margin_limits, read_labels
+from .labels import (
+    OrdersMean,
+    about_target,
+    both_in_one,
+    bounded,
+    combine_sides,
+    margin_limits,
+    read_labels,
+    unanswered,
+    why_contradictory,
+    why_unreported,
+)
 from .rewards import Rewards
 from .templates import Templates
 

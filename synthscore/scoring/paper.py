@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ..errors import InputError, require_kind, unusable
 from ..judging.asking import Verdicts
-from ..judging.failures import unreported_note
+from ..judging.labels import unreported_note
 from ..signature import seeded_rng
 from ..types import BoolArray, FloatArray, Score, Status
 from .frequencies import SumError, error_on_rungs, variance_of_sum

@@ -209,7 +209,7 @@ def test_what_is_filled_with_something_else_is_not_to_be_filled(engine, referenc
 def test_doctor_refuses_a_folder_to_write_to_before_anything_is_asked(engine, folder, capsys):
     (folder / "out").mkdir()
     assert main(["doctor", "-o", "out"]) == 2
-    assert "--output out is a folder" in capsys.readouterr().err
+    assert "--output is 'out', a folder" in capsys.readouterr().err
     assert engine.n_judged == 0
 
 

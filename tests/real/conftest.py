@@ -1,6 +1,8 @@
 """SmolLM2-135M-Instruct, a GGUF file, opened once: a model that people really use. `make test-real` fetches it."""
 
+import copy
 import threading
+from collections import deque
 from pathlib import Path
 
 import pytest
@@ -22,26 +24,31 @@ def smollm():
         return engines.open_engine(str(MODEL), dtype="float32")
 
 
+def n_shared(one, other):
+    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
 class Remembering(ModelServer):
-    """Reads each sequence once, by plain transformers, and of the next one what the last did not begin with."""
+    """Reads each sequence once, by plain transformers: of each what none of the last ones begins with."""
 
     def __init__(self, engine, root):
         super().__init__(engine, root)
         self._read = {}
-        self._last, self._states = (), DynamicCache()
+        self._last = deque([((), DynamicCache())], maxlen=64)  # 10 MB each
 
     @torch.inference_mode()
     def _next(self, ids):
         key = tuple(ids)
         if key not in self._read:
-            shared = next((n for n, (a, b) in enumerate(zip(key, self._last, strict=False)) if a != b), len(self._last))
-            shared = min(shared, len(key) - 1)  # the last token is read, for what follows it
-            if shared < len(self._last):
-                self._states.crop(shared - len(self._last))
-            logits = self.engine.model(
-                torch.tensor([key[shared:]]), past_key_values=self._states, logits_to_keep=1
-            ).logits
-            self._last, self._read[key] = key, logits[0, -1].log_softmax(-1)
+            begun, states = max(self._last, key=lambda last: n_shared(last[0], key))
+            shared = min(n_shared(begun, key), len(key) - 1)  # the last token is read, for what follows it
+            states = copy.deepcopy(states)
+            if shared < len(begun):
+                states.crop(shared - len(begun))
+            new = torch.tensor([key[shared:]])
+            logits = self.engine.model(new, past_key_values=states, logits_to_keep=1).logits
+            self._last.append((key, states))
+            self._read[key] = logits[0, -1].log_softmax(-1)
         return self._read[key]
 
 

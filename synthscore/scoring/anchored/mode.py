@@ -15,7 +15,7 @@ import numpy as np
 from ...engine import Progress
 from ...errors import InputError, unusable
 from ...judging.asking import Asking, Pair, Verdicts
-from ...judging.failures import unreported_note
+from ...judging.labels import unreported_note
 from ...types import Ladder, Score
 from ..ladder import LadderPlan, OnLadder, Scoring
 from ..method import Limits

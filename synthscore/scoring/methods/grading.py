@@ -20,7 +20,7 @@ from ...engine import Engine, Progress, Prompt, label_log_probs
 from ...errors import LabelError
 from ...io.fields import Item
 from ...io.settings import Count, Seed, Share
-from ...judging.failures import unanswered, unreported_note
+from ...judging.labels import unanswered, unreported_note
 from ...signature import seeded_rng
 from ...types import FloatArray, Score
 from ..ladder import unscored

@@ -19,7 +19,7 @@ import numpy as np
 
 from ...engine import Engine, Progress, Prompt, Question, ask_engine, capabilities_of, stacked
 from ...io.settings import Seed, Share, Span
-from ...judging.failures import unanswered
+from ...judging.labels import unanswered
 from ...types import ChosenLadder, IntArray, Score
 from ..ladder import LadderChoice, find_ladders, ladder_parts, on_scale, unscored
 from ..method import Limits, Method, MethodError, SimplePlan, Texts, Tools, sign
