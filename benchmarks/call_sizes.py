@@ -11,7 +11,7 @@ with words of their own in front. For each size of a call:
     a second   texts in a second of processor time, one thread, the best of the repeats
 
 Each size begins with an engine that has read nothing. A context and its rungs are read in the first two calls that ask
-about them; then their states are kept (engines/kept.py: KeptStates). So no size must cost much more than the best.
+about them; then their states are kept (engines/isolated.py: KeptStates). So no size must cost much more than the best.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import torch
 from synthscore import References, Scorer
 from synthscore.engine import Answers, EngineAround, Progress, Question
 from synthscore.engines import open_judge
-from synthscore.engines.kept import KeptStates
+from synthscore.engines.isolated import KeptStates
 from synthscore.resources import resource
 from synthscore.types import Ladder
 

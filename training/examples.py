@@ -16,8 +16,8 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from synthscore.engines import isolated
-from synthscore.engines.counts import Counted
-from synthscore.engines.isolated import Marks, ParagraphPlan, leanings, plan, split_paragraphs
+from synthscore.engines.counts import Counted, leanings
+from synthscore.engines.isolated import Marks, ParagraphPlan, plan, split_paragraphs
 from synthscore.judging.templates import Templates, load_task, task_names
 from synthscore.types import Context, FloatArray, IntArray
 
@@ -36,7 +36,7 @@ class Example:
     """Prompts in one plan, and their answers.
 
     protocol : which labels are answered, or ALONE: texts are only read, each by itself, and nothing is asked
-    leanings : float64, shape (n_prompts,): by how much counts are for the second text (isolated.leanings)
+    leanings : float64, shape (n_prompts,): by how much counts are for the second text (counts.leanings)
     answers : float64, shape (n_prompts, n_labels), rows sum to 1
     gaps : float64, shape (n_prompts,): by how much the damage of the text asked about is less than that of the other
     opposite : int64, shape (n_prompts,): the prompt that asks about the same two texts in the other order
@@ -126,7 +126,7 @@ def example(
     return Example(
         protocol,
         planned,
-        leanings(planned, counted) if counted else np.zeros(len(triples)),
+        leanings(planned.asked, planned.ids_of, counted) if counted else np.zeros(len(triples)),
         np.array([answer(gap, protocol, worse=worse) for gap in gaps]),
         np.array(gaps),
         np.array([places[j, i] for i, j, _ in triples]),

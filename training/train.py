@@ -30,8 +30,8 @@ from torch import distributed
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 from transformers import AddedToken, AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
 
-from synthscore.engines.counts import Counted
-from synthscore.engines.isolated import last_hidden, lean, says_of
+from synthscore.engines.counts import Counted, lean, says_of
+from synthscore.engines.isolated import last_hidden
 from synthscore.engines.loading import computes_in_bfloat16
 
 from .attention import TRAINED_ATTENTION

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from ..types import FloatArray, IntArray
 
@@ -31,6 +32,14 @@ FUNCTION_WORDS = frozenset(
         """,
     )
 )
+Path = tuple[int, ...]
+"""Numbers of paragraphs, as isolated.ParagraphPlan has them."""
+
+HEADING = 3  # tokens: a word, a name and a colon
+
+SAYS = {1: ("better", "yes", "b"), -1: ("worse", "no", "a")}
+"""Labels that are for the second text, and for the first."""
+
 NONE, FUNCTION, CONTENT, NUMBER = range(4)
 NEAR_THE_END = 40  # words of the source that count as its end
 MOST_PLACES = 50  # of a word pair in the source that are looked at: so time grows with the text alone
@@ -149,3 +158,42 @@ class Counted:
 
 def _spaced(ids: Sequence[int]) -> str:
     return f" {' '.join(map(str, ids))} "
+
+
+def leanings(asked: Sequence[Sequence[Path]], ids_of: Callable[[Path], IntArray], counted: Counted) -> FloatArray:
+    """By how many nats what is counted in two texts speaks for the second one, shape (n_sequences,). 0 where it is no
+    question about two texts, or about an attribute without weights.
+
+    asked : of each sequence the numbers of its shared paragraphs, of text 1 and of text 2
+    ids_of : the tokens of paragraphs, by these numbers
+    """
+    sources: dict[Path, SourceText] = {}
+    counts: dict[tuple[Path, Path], FloatArray] = {}
+    leaning = np.zeros(len(asked))
+    # Of the shared paragraphs, the first are the instructions, the last is the question. The source is between them.
+    for index, (shared, *texts) in enumerate(asked):
+        if not shared or not all(texts):
+            continue
+        weights = counted.weights(ids_of(shared[-1:]))
+        if weights is None:
+            continue
+        if shared not in sources:
+            sources[shared] = SourceText(ids_of(shared[1:-1]), counted.vocabulary)
+        for text in texts:
+            if (shared, text) not in counts:
+                counts[shared, text] = sources[shared].counts(ids_of(text)[HEADING:-1])  # without the empty line
+        first, second = (counts[shared, text] for text in texts)
+        leaning[index] = weights @ (second - first)
+    return leaning
+
+
+def says_of(tokenizer: Any) -> dict[int, list[int]]:
+    """The labels that are for the second text (1) and for the first (-1), as tokens."""
+    return {sign: tokenizer.convert_tokens_to_ids(list(labels)) for sign, labels in SAYS.items()}
+
+
+def lean(logits: torch.Tensor, leaning: torch.Tensor, says: Mapping[int, list[int]]) -> None:
+    """Add half of each leaning to the logits of the labels for the second text, and subtract half from those for the
+    first, in place. logits : shape (n_sequences, vocabulary). leaning : shape (n_sequences,), nats"""
+    for sign, tokens in says.items():
+        logits[:, tokens] += sign / 2 * leaning[:, None].to(logits)

@@ -12,7 +12,7 @@ texts compared with n others, m + n texts are read, and m x n cues. In a prompt 
 paragraphs are as in the first line.
 
 - together: prompts that share paragraphs are read in one forward, each paragraph once. Paragraphs that come again in
-  later forwards, such as a context and its rungs, are not read again (kept.py).
+  later forwards, such as a context and its rungs, are not read again (KeptStates).
 - single: one prompt a forward, so that a number depends on its own prompt alone.
 
 A check at load compares them. Such a model's config.json has a part "synthscore" (marks_of).
@@ -20,11 +20,12 @@ A check at load compares them. Such a model's config.json has a part "synthscore
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import groupby
+from threading import Lock
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -34,9 +35,8 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 from transformers import AttentionInterface, AutoModelForMaskedLM
 
 from ..engine import Kind, Prompt
-from ..types import FloatArray, IntArray
-from .counts import Counted, SourceText
-from .kept import KeptStates, Paragraph, Paragraphs
+from ..types import IntArray
+from .counts import Counted, Path, lean, leanings, says_of
 from .loading import choose_backend, disagreement
 from .local import LocalEngine, Questions, log_softmax
 from .tokens import PromptTokenizer
@@ -51,15 +51,10 @@ Block = tuple[int, int, torch.Tensor, torch.Tensor]
 """A run of queries: the first, the last + 1; the numbers of the keys that any of them sees, shape (n_keys,); what is
 added to the scores, shape (n_queries, n_keys): 0 where the query sees the key, -1e9 where not."""
 
-Path = tuple[int, ...]
-"""Numbers of paragraphs in a ParagraphPlan."""
-
 MOST_TOKENS = 65_536  # of a prompt: memory grows with it
+KEPT_BYTES = 2**28  # of keys and values: with nano those of 14,500 tokens, which is 20 contexts with their rungs
+KEPT_KEYS = 2**16  # paragraphs that are remembered, with keys and values or without: 15 MB
 REACH = 1024  # tokens of the same part, before a paragraph, that it sees at most
-HEADING = 3  # tokens: a word, a name and a colon
-
-SAYS = {1: ("better", "yes", "b"), -1: ("worse", "no", "a")}
-"""Labels that are for the second text, and for the first."""
 
 _CONTEXT = "Article:\nA storm closed the harbour on Monday, and forty boats stayed in port. Nobody was hurt.\n\n"
 _CHECK_TEXTS = [
@@ -113,7 +108,7 @@ class IsolatedEngine(LocalEngine):
         known, again = kept.look_up(sequences) if kept else ({}, set())
         together = plan(sequences, known)
         carried = Carried(together, known, again)
-        leaning = torch.from_numpy(leanings(together, self.counted))
+        leaning = torch.from_numpy(leanings(together.asked, together.ids_of, self.counted))
         with torch.inference_mode():
             hidden = last_hidden(self.model.base_model, [together], self.model.dtype, carried)
             logits = self.model.cls(hidden[torch.from_numpy(together.ends - together.n_known)])
@@ -146,44 +141,6 @@ def marks_of(config: Any, tokenizer: Any) -> Marks:
     end, colon = tokenizer.convert_tokens_to_ids([marks["paragraph_end"], ":"])
     longest = marks.get("longest") or config.max_position_embeddings
     return Marks(end=int(end), names=(first, second), colon=int(colon), longest=longest)
-
-
-def leanings(planned: ParagraphPlan, counted: Counted) -> FloatArray:
-    """By how many nats what is counted in a sequence's two texts (counts.py) speaks for the second one, shape
-    (n_sequences,). 0 where it is no question about two texts, or about an attribute without weights."""
-    sources: dict[Path, SourceText] = {}
-    counts: dict[tuple[Path, Path], FloatArray] = {}
-    leaning = np.zeros(len(planned.paths))
-
-    def ids_of(paragraphs: Path) -> IntArray:
-        return planned.ids[planned.places(paragraphs)]
-
-    # Of the shared paragraphs, the first are the instructions, the last is the question. The source is between them.
-    for index in range(len(leaning)):
-        shared, *texts = (planned.paragraphs_of(index, part) for part in (SHARED, 1, 2))
-        weights = counted.weights(ids_of(shared[-1:])) if shared and all(texts) else None
-        if weights is None:
-            continue
-        if shared not in sources:
-            sources[shared] = SourceText(ids_of(shared[1:-1]), counted.vocabulary)
-        for text in texts:
-            if (shared, text) not in counts:
-                counts[shared, text] = sources[shared].counts(ids_of(text)[HEADING:-1])  # without the empty line
-        first, second = (counts[shared, text] for text in texts)
-        leaning[index] = weights @ (second - first)
-    return leaning
-
-
-def says_of(tokenizer: Any) -> dict[int, list[int]]:
-    """The labels that are for the second text (1) and for the first (-1), as tokens."""
-    return {sign: tokenizer.convert_tokens_to_ids(list(labels)) for sign, labels in SAYS.items()}
-
-
-def lean(logits: torch.Tensor, leaning: torch.Tensor, says: Mapping[int, list[int]]) -> None:
-    """Add half of each leaning to the logits of the labels for the second text, and subtract half from those for the
-    first, in place. logits : shape (n_sequences, vocabulary). leaning : shape (n_sequences,), nats"""
-    for sign, tokens in says.items():
-        logits[:, tokens] += sign / 2 * leaning[:, None].to(logits)
 
 
 def blocks_of(plans: Sequence[ParagraphPlan], dtype: torch.dtype, device: Any = "cpu") -> list[Block]:
@@ -283,6 +240,78 @@ class Carried:
         return both[:1], both[1:]
 
 
+# -------------------------------------------------------------------------------------------- what is kept
+
+
+class KeptStates:
+    """Keys and values, in all layers, of paragraphs that were met before, such as a context and its rungs: shape
+    (n_layers, 2, n_heads, n_tokens, size), by Paragraph.key. Safe to use from several threads.
+
+    They are kept when a paragraph is read for the second time: texts that come once take no memory. Beyond KEPT_BYTES,
+    or KEPT_KEYS paragraphs, those met longest ago are given up.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._weights = _weights_of(model)
+        self._token_bytes = 2 * model.config.num_hidden_layers * model.config.hidden_size * model.dtype.itemsize
+        self._lock = Lock()
+        self._by_key: OrderedDict[bytes, torch.Tensor | None] = OrderedDict()  # None: met once
+        self.n_bytes = 0
+
+    def are_of(self, model: Any) -> bool:
+        """Whether the model has the weights that it had, unchanged, in the same dtype and place. A change in place
+        through `.data`, which torch does not count, is not seen."""
+        was, now = ([(each.data_ptr(), n) for each, n in weights] for weights in (self._weights, _weights_of(model)))
+        return was == now
+
+    def look_up(self, sequences: Sequence[Paragraphs]) -> tuple[dict[bytes, torch.Tensor], set[bytes]]:
+        """The states that are kept of their paragraphs; and the keys of those that were met before without being kept,
+        and are to be kept now, as far as KEPT_BYTES can hold them. From now on all of them count as met.
+
+        The last paragraph of a sequence is left aside: its output is asked for, which is not kept, so it must be read.
+        """
+        ends = {sequence[-1].key for sequence in sequences}
+        known: dict[bytes, torch.Tensor] = {}
+        again: set[bytes] = set()
+        new_bytes = 0
+        sizes = {one.key: len(one.ids) for sequence in sequences for one in sequence if one.key not in ends}
+        with self._lock:
+            for key, n_tokens in sizes.items():
+                states = self._by_key.get(key)
+                if states is not None:
+                    known[key] = states
+                elif key in self._by_key:
+                    # All that is new may fill KEPT_BYTES, since what was kept before can be given up for it. After the
+                    # first paragraph that does not fit, no other is kept either.
+                    new_bytes += n_tokens * self._token_bytes
+                    if new_bytes <= KEPT_BYTES:
+                        again.add(key)
+                self._by_key[key] = states
+                self._by_key.move_to_end(key)
+            self._give_up()
+        return known, again
+
+    def keep(self, states: Mapping[bytes, torch.Tensor]) -> None:
+        """states : by Paragraph.key, as Carried.left"""
+        with self._lock:
+            for key, new in states.items():
+                old = self._by_key.pop(key, None)
+                self.n_bytes += new.nbytes - (0 if old is None else old.nbytes)
+                self._by_key[key] = new
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """Those that were met longest ago, until the rest is within the limits."""
+        while self.n_bytes > KEPT_BYTES or len(self._by_key) > KEPT_KEYS:
+            _, states = self._by_key.popitem(last=False)
+            self.n_bytes -= 0 if states is None else states.nbytes
+
+
+def _weights_of(model: Any) -> list[tuple[torch.Tensor, int]]:
+    """Each weight, held so that no other comes to lie at its address, and how often torch saw it changed in place."""
+    return [(weights.detach(), weights._version) for weights in model.parameters()]
+
+
 # -------------------------------------------------------------------------------------------- what is read once
 
 
@@ -310,6 +339,25 @@ class Marks:
         if len(paragraph) < 3 or paragraph[2] != self.colon:
             return SHARED
         return next((n for n, names in enumerate(self.names, 1) if int(paragraph[1]) in names), SHARED)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Paragraph:
+    """A paragraph of a sequence; or a piece of one that is longer than Marks.longest.
+
+    part : what it is part of: SHARED, text 1 or 2, or CUE
+    ids : int64, shape (n_tokens,)
+    sees : keys of the paragraphs before it that it sees
+    key : hash of its tokens, its part and `sees`: two paragraphs with one key get the same states
+    """
+
+    part: int
+    ids: IntArray
+    sees: tuple[bytes, ...]
+    key: bytes
+
+
+Paragraphs = Sequence[Paragraph]
 
 
 def split_paragraphs(sequence: npt.ArrayLike, marks: Marks) -> list[Paragraph]:
@@ -392,6 +440,14 @@ class ParagraphPlan:
     def paragraphs_of(self, sequence: int, part: int) -> Path:
         """The numbers of the paragraphs of one part of a sequence."""
         return tuple(number for number in self.paths[sequence] if self.paragraphs[number].part == part)
+
+    @property
+    def asked(self) -> list[list[Path]]:
+        """Of each sequence the numbers of its shared paragraphs, of text 1 and of text 2."""
+        return [[self.paragraphs_of(index, part) for part in (SHARED, 1, 2)] for index in range(len(self.paths))]
+
+    def ids_of(self, paragraphs: Path) -> IntArray:
+        return self.ids[self.places(paragraphs)]
 
     def places(self, paragraphs: Sequence[int]) -> IntArray:
         """Indices of the tokens of these paragraphs, shape (n,)."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
@@ -199,7 +198,7 @@ def _cannot(what: str, source: Source, error: Exception) -> EngineError:
     name = source.gguf.name if source.gguf else source.name
     said = str(error).replace(str(source.gguf or source.place), name).replace(str(source.place), name)
     begin, end = f"cannot {what.format(name)}: ", "; download the model again, or take another"
-    if isinstance(error, NotImplementedError) or not os.path.exists(source.place):  # its files are whole, or not here
+    if isinstance(error, NotImplementedError) or isinstance(source.place, str):  # its files are whole, or on the hub
         end = ""
     why = next((words for theirs, words in _IN_OUR_WORDS.items() if theirs in said), said)
     if isinstance(error, IndexError | AttributeError | TypeError | KeyError):

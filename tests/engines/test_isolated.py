@@ -14,19 +14,19 @@ from transformers import AddedToken, BertConfig, BertForMaskedLM
 
 from synthscore.engine import Prompt, Sampling, generate, label_log_probs, token_log_probs
 from synthscore.engines import isolated, open_engine
-from synthscore.engines import kept as keeping
+from synthscore.engines import isolated as keeping
 from synthscore.engines.isolated import (
     ATTENTION,
     CUE,
     SHARED,
     IsolatedEngine,
+    KeptStates,
     Marks,
     chunks,
     last_hidden,
     plan,
     split_paragraphs,
 )
-from synthscore.engines.kept import KeptStates
 from synthscore.engines.loading import read_as
 from synthscore.engines.source import Source
 from synthscore.errors import EngineError, LabelError, SynthscoreWarning
