@@ -38,6 +38,10 @@ class CheckedLadder:
     def flagged(self) -> list[Finding]:
         return [finding for finding in self.findings if finding.flagged]
 
+    def has(self, kind: str, flagged: bool) -> bool:
+        """Whether a finding of this kind is there that is flagged, or that is only noted."""
+        return any(finding.kind == kind and finding.flagged == flagged for finding in self.findings)
+
     @property
     def words(self) -> dict[int, int]:
         """Level -> words of its text."""

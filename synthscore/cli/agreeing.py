@@ -83,7 +83,9 @@ def _table(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
         rows.append((method, cells))
     people = [e.people.get((attribute, level, statistic)) for attribute in e.attributes]
     if any(people):
-        cells = ["-" if figure is None else _cell(figure.ceiling, figure.low, figure.high) for figure in people]
+        cells = []
+        for figure in people:
+            cells.append("-" if figure is None else _cell(figure.ceiling, figure.low, figure.high))
         empty = [""] * (len(heads) - len(cells))
         rows.append(("people's ceiling", cells + empty))
     yield from _blocks(heads, rows)
@@ -177,7 +179,10 @@ def _left_out(e: Evaluation, figure: Agreement, level: str) -> Iterator[str]:
 
 def _contrasts(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
     """How much better each method is than the one that it is compared with."""
-    gaps = {place: gap for place, gap in e.contrasts.items() if (place.level, place.statistic) == (level, statistic)}
+    gaps = {}
+    for place, gap in e.contrasts.items():
+        if (place.level, place.statistic) == (level, statistic):
+            gaps[place] = gap
     if not gaps:
         return
     yield ""

@@ -95,7 +95,8 @@ class ComparingOptions(Answering):
         asked = f"{counted(len(sets.sets), 'ranking')} of {counted(n_candidates, 'candidate')}"
         lines = [f"{asked}: {counted(n_calls + len(sets.failures), 'call')} ({selection}), {n_calls} answered"]
         lost = Counter(failure.group for failure in sets.failures)
-        n_small = sum(len(calls) + lost[group] < (self.budget or 0) for group, calls in sets.sets.items())
+        budget = self.budget or 0
+        n_small = sum(len(calls) + lost[group] < budget for group, calls in sets.sets.items())
         if n_small:
             lines.append(f"{counted(n_small, 'ranking')} cannot have {self.budget} calls: all there are were asked")
         if sets.failures:

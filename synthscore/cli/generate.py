@@ -133,7 +133,8 @@ def generate(
 
     kind = load_task(task)
     names = list(kind.attributes) if "all" in attribute else list(dict.fromkeys(attribute))
-    unused = [name for name in (*given(writing), *given(opening)) if name not in ("--rungs", "--seed")]
+    of_models = (*given(writing), *given(opening))
+    unused = [name for name in of_models if name not in ("--rungs", "--seed")]
     if unused and not model:
         raise UsageError(f"{', '.join(unused)} changes nothing without a model that writes. Name one: --model M")
     path = Path(output)

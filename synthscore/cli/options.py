@@ -514,7 +514,8 @@ class _RowProgress:
 
     def add(self, n_questions: int) -> None:
         self._n_answered += n_questions
-        self._advance(min(self._n_rows, self._n_rows * self._n_answered // max(self._n_questions, 1)))
+        n_done = self._n_rows * self._n_answered // max(self._n_questions, 1)
+        self._advance(min(self._n_rows, n_done))
 
     def _advance(self, n_done: int) -> None:
         if n_done > self._n_shown:

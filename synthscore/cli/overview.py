@@ -56,12 +56,14 @@ class Overview:
         """The table: of each attribute the highest mean first; rows that have none last."""
         from ..evaluation.intervals import mean_score
 
-        found = [
-            (*names, mean_score(np.array(cell.values), cell.contexts), cell) for names, cell in self._cells.items()
-        ]
-        found.sort(key=lambda one: (one[0], math.isnan(one[2].value), -one[2].value, one[1]))
+        found = []
+        for (attribute, system), cell in self._cells.items():
+            mean = mean_score(np.array(cell.values), cell.contexts)
+            place = (attribute, math.isnan(mean.value), -mean.value, system)
+            found.append((place, attribute, system, mean, cell))
+        found.sort(key=lambda one: one[0])
         rows: list[tuple[object, ...]] = []
-        for attribute, system, mean, cell in found[:MOST]:
+        for _, attribute, system, mean, cell in found[:MOST]:
             interval = "-" if math.isnan(mean.low) else f"{mean.low:.2f} to {mean.high:.2f}"
             n_scored = int((~np.isnan(cell.values)).sum())
             counts = spaced(n_scored), spaced(len(cell.values) - n_scored)

@@ -195,7 +195,8 @@ def describe_bias(rankings: Rankings) -> Iterator[str]:
     if bias is None:
         return
     first = bias.first_wins
-    line = f"the first text wins {first.value:.3f} ({first.low:.3f} to {first.high:.3f}) of {spaced(first.n)} calls"
+    share = f"{first.value:.3f} ({first.low:.3f} to {first.high:.3f})"
+    line = f"the first text wins {share} of {spaced(first.n)} calls"
     if bias.n_both_orders:
         pairs = f"{counted(bias.n_both_orders, 'pair')} asked in both orders get another winner"
         line += f"; {bias.flipped.value:.1%} of {pairs}"
@@ -249,7 +250,8 @@ def describe_unconverged(rankings: Rankings, method: str) -> Iterator[str]:
     group, first = next(iter(by_group.items()))
     where = ""
     if len(rankings.by_group) > 1:
-        where = f" in {len(by_group)} of {counted(len(rankings.by_group), 'ranking')}, {'/'.join(group)} the first"
+        n_groups = counted(len(rankings.by_group), "ranking")
+        where = f" in {len(by_group)} of {n_groups}, {'/'.join(group)} the first"
     derivative = f"{first.iterations} iterations leave a derivative of {first.gradient:.2g}"
     yield f"{method} did not converge{where}: {derivative}. Such scores are not final"
 

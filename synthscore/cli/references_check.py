@@ -154,7 +154,7 @@ def _print_kinds(report: CheckReport, flagged: bool, title: str) -> None:
         print(f"\n{title}")
     for kind, n in times.most_common():
         meaning, advice = MEANING[kind]
-        where = sum(any(f.kind == kind and f.flagged == flagged for f in one.findings) for one in report.ladders)
+        where = sum(one.has(kind, flagged) for one in report.ladders)
         print(f"  {f'{n} x {kind}':<{width}}  {meaning}, in {counted(where, 'ladder')}")
         if flagged:
             print(f"  {'':<{width}}  -> {advice}")

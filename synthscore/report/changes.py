@@ -42,7 +42,8 @@ def side_by_side(one: Run, other: Run) -> Run:
         several = len(run.scores) > 1
         for name, rows in run.scores.items():
             both.scores[f"{run.name}: {name}" if several else run.name] = rows
-        both.files += [file._replace(name=f"{run.name}: {file.name}") for file in run.files]
+        for file in run.files:
+            both.files.append(file._replace(name=f"{run.name}: {file.name}"))
         both.unused += _named_after(run, run.unused)
         both.left_out += _named_after(run, run.left_out)
         if both.evaluation and run.evaluation:

@@ -178,7 +178,8 @@ class LengthEffect(NamedTuple):
 
 def length_effect(group: ScoreGroup, texts: Mapping[str, Target]) -> LengthEffect | None:
     """None where fewer than three scored texts can be read."""
-    known = [score for score, _ in group.rows if score.value is not None and score.id in texts]
+    scored = (score for score, _ in group.rows if score.value is not None)
+    known = [score for score in scored if score.id in texts]
     if len(known) < 3:
         return None
     words = np.array([len(texts[score.id].text.split()) for score in known])

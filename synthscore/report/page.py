@@ -116,6 +116,7 @@ def _agreement(run: Run) -> dict[str, Any]:
         ((figure.level, figure.attribute), figure) for figure in found.figures if figure.statistic == found.statistic
     )
     numbers = [end for own in drawn.values() for figure in own for end in figure[4:7]]
-    known = [end for end in (*numbers, *found.ceilings.values(), 0.0, 0.5) if not math.isnan(end)]
+    ends = (*numbers, *found.ceilings.values(), 0.0, 0.5)
+    known = [end for end in ends if not math.isnan(end)]
     cards = [sorted(own, key=best_first) for own in drawn.values()]
     return {"all": found, "cards": cards, "ends": (min(known), max(known))}

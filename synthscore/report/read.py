@@ -137,7 +137,8 @@ def read_run(
 
 def _read_folder(run: Run, folder: Path) -> None:
     """All files of the folder and of its folder scores/; targets first, so that their texts count, then scores."""
-    found = [path for path in (*folder.iterdir(), *folder.glob("scores/*")) if path.is_file()]
+    paths = (*folder.iterdir(), *folder.glob("scores/*"))
+    found = [path for path in paths if path.is_file()]
     first = {"targets": 0, "scores": 1}
     for path in sorted(found, key=lambda path: (first.get(path.stem, 2), str(path))):
         name = path.relative_to(folder).as_posix()

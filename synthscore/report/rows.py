@@ -182,7 +182,8 @@ def _require_pages(folder: Path) -> None:
     if folder.is_symlink() or not folder.is_dir():
         what = "it is no folder"
     else:
-        others = sorted(path.name for path in folder.iterdir() if not _PAGE.fullmatch(path.name))
+        names = sorted(path.name for path in folder.iterdir())
+        others = [name for name in names if not _PAGE.fullmatch(name)]
         what = f"it holds {others[0]!r}, which no report wrote" if others else ""
     if what:
         raise InputError(
