@@ -503,8 +503,8 @@ def chunks(sequences: Sequence[Paragraphs], max_tokens: int) -> list[list[int]]:
     """Group the sequences so that each group's plan has at most max_tokens tokens, and those that share stay together.
 
     Sequences with the same shared paragraphs begin a group of their own where they do not all fit into what is left of
-    one, since what they share would be read in both. A group whose first sequence is longer than half of max_tokens may
-    have twice as many tokens as that: what it shares with others is long, and is then read once.
+    one, since what they share would be read in both. A group may also have twice as many tokens as its first sequence:
+    what long sequences share is long, and is then read once.
     returns : lists of indices into sequences; every index occurs once
     """
     groups: list[list[int]] = []

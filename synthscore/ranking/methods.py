@@ -222,7 +222,7 @@ def rank(
     debias : takes out a favour for a position that is the same in all sets:
         "median" shifts all log-odds until the first text wins half of the calls
         "mean" shifts them by minus the logit of the mean probability of the first text
-        "gamma" gives poe-bt the shift of "mean", and poe-g that mean probability, as their bias
+        "gamma" passes the bias to the method: to poe-bt in nats (the shift of "mean"), to poe-g as the mean probability
         "mle" lets poe-bt estimate the bias together with the scores
     stderr : from the likelihood ("model"), from RESAMPLES resamples of the pairs ("bootstrap"), "none"; "auto": "model"
         for up to 3,000 candidates

@@ -179,9 +179,9 @@ class Scorer:
         self._asked_by: dict[Criterion, tuple[Templates, Attribute]] = {}
         for name, attributes in self.criteria.items():
             for attribute_name in attributes:
-                self._texts((name, attribute_name), ())  # or TaskError
+                self._texts((name, attribute_name), ())  # so that a wrong task fails here, not at the first score
         if sum(map(len, self.criteria.values())) == 1:
-            _ = self.signature  # or what the method refuses
+            _ = self.signature  # so that what the method refuses is refused here
 
     @property
     def judge(self) -> Engine:

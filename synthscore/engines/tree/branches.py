@@ -25,9 +25,8 @@ from ...types import IntArray
 from .trie import Packed
 
 MOST_REREAD = 128
-"""Where a node without a cache means no more than so many tokens that are read again, over all ends of sequences below
-it, it has none: that would cost more (measured: a forward of few tokens and the copies of its cache take as long as
-about 100 tokens that are read side by side)."""
+"""A node gets a cache only where the ends below it would have to read more tokens again without one, all together. A
+forward of few tokens, and the copies of its cache, take as long as about 100 tokens read side by side (measured)."""
 
 FORWARD = 64
 """What one more forward costs, in tokens: it is worth while where it saves more padding than this."""

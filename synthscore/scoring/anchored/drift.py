@@ -222,7 +222,9 @@ class Watch:
         about_texts = answers.first >= answers.n_rungs
         answers = answers.take(about_texts)
         uneven = judge.rung_sd[2]
-        wide = replace(  # the judge under priors so wide that the answers decide
+        # Texts and the lengths of ladders have priors so wide that the answers decide. Ladders as a whole cannot shift,
+        # since their texts take that up, and single rungs are as uneven as when the judge was fitted.
+        wide = replace(
             judge,
             context_sd=0.0,
             target_sd=_WIDE_TEXTS * judge.text_sd,

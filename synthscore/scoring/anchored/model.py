@@ -106,9 +106,9 @@ class JudgeModel:
     discrimination : nats for each rung of difference, > 0
     position_bias : nats in favour of the text that the question asked about; negative: against it
     log_tie : log nu, nats; -inf for protocols without Similar
-    noise, spread : an answer of exact probabilities, whose half_margin has the variance V, weighs as much as
-        1 / (noise + spread * V) answers drawn from P (`weight`, also of sampled answers). This spread is the factor of
-        V, and has nothing to do with spread_sd
+    noise, spread : with V the variance of one answer drawn from P, the half_margin of exact probabilities has the
+        variance (noise + spread * V) * V, and so weighs as much as 1 / (noise + spread * V) drawn answers (`weight`,
+        also of sampled answers). This spread has nothing to do with spread_sd
     pair_correlation : correlation of the noise of two answers about the same two texts, in either order or asked again
     rung_correlation : correlation of the noise of two answers about a text, one on each of two neighbouring rungs
     rung_sd : (shift, stretch, uneven), standard deviations of ladders: of the position of a whole ladder, in rungs; of

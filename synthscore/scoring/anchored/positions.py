@@ -118,11 +118,11 @@ def _move_contexts(
 def solve(
     answers: SoftAnswers, judge: JudgeModel, start: Posterior | None = None, prior: Prior | None = None
 ) -> tuple[Posterior, FloatArray]:
-    """The posterior where each answer has its weight at `start`; and the posterior variance of x_first - x_second.
+    """The posterior, where the weights of answers are held fixed; and the posterior variance of x_first - x_second.
 
     The variance is of the two texts of each answer, shape (n_answers,), rungs squared.
-    The weight is that of the probabilities expected at the positions, not of the answer itself: otherwise answers that
-    noise has made clearer would weigh more.
+    Each has the weight of the probabilities that are expected at `start`, not its own: otherwise answers that noise
+    has made clearer would weigh more.
     start : positions to begin from; None: the prior's, and the answers' own weights
     """
     search = _Search(answers, judge, start, prior)
@@ -133,7 +133,7 @@ def solve(
 def settle(
     answers: SoftAnswers, judge: JudgeModel, start: Posterior | None = None, prior: Prior | None = None
 ) -> tuple[Posterior, FloatArray]:
-    """As `solve`, but each answer has its weight at the positions that come out, not at `start`."""
+    """As `solve`, but weights are computed anew after every step: they are those at the positions that come out."""
     return _Search(answers, judge, start, prior).settle()
 
 
