@@ -145,8 +145,8 @@ class ContextMean(NamedTuple):
 
 
 def mean_over_contexts(values: FloatArray, context_ids: Sequence[str]) -> ContextMean:
-    """The mean of values, such as differences of scores, and its interval with each context left out in turn. Every value
-    counts once, so that a context with more of them weighs more.
+    """The mean of values, such as differences of scores, and its interval with each context left out in turn. Every
+    value counts once: a context with more of them weighs more.
 
     values : shape (n,), one or more. context_ids : the context of each
     """
