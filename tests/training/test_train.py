@@ -216,13 +216,13 @@ def test_three_steps_are_taken_and_change_what_is_trained_alone(dtype, tmp_path,
     monkeypatch.setattr(train, "documents", lambda *_: iter(rows * 9))
     monkeypatch.setattr(train, "written", lambda _: [])
     computed_in = set()
-    states = train.states
+    states = train.last_hidden
 
     def watched(model, plans, of):
         computed_in.add((of, torch.is_autocast_enabled("cpu")))
         return states(model, plans, of)
 
-    monkeypatch.setattr(train, "states", watched)
+    monkeypatch.setattr(train, "last_hidden", watched)
     start, work = tmp_path / "start", tmp_path / "work"
     save_smallest_judge(start)
     work.mkdir()
