@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..types import Ladder, grouped
+from ..types import Ladder, Rung, grouped
 from .release import DATA, SPLIT
 
 
@@ -91,13 +91,14 @@ def _lengths(group: Sequence[Ladder], levels: Iterable[int]) -> list[str]:
     return shown
 
 
+def _made_by(rung: Rung) -> tuple[str, str]:
+    return str(rung.provenance.get("writer", "")), str(rung.provenance.get("model", ""))
+
+
 def _writers(ladders: Sequence[Ladder]) -> list[tuple[str, str, int, int]]:
     """Writer, model, rungs, and failed rungs."""
-    failed: dict[tuple[str, str], list[bool]] = {}
-    for ladder in ladders:
-        for rung in ladder.rungs:
-            made_by = (str(rung.provenance.get("writer", "")), str(rung.provenance.get("model", "")))
-            failed.setdefault(made_by, []).append(rung.status == "failed")
+    rungs = [rung for ladder in ladders for rung in ladder.rungs]
+    failed = grouped((_made_by(rung), rung.status == "failed") for rung in rungs)
     rows = []
     for (writer, model), failures in sorted(failed.items()):
         shown_model = f"`{model}`" if model else ""

@@ -248,13 +248,14 @@ def _neighbours(
     So the material does not depend on the order of the run, and a further context changes that of few others."""
     ring = sorted(contexts, key=lambda context: text_hash(context.id, context.text))
     foreign = {}
+    twice_round = [*ring, *ring]  # so that a slice goes on from the last to the first
     n_near = min(most, len(ring) - 1)
     for index, context in enumerate(ring):
         if context.id not in wanted:
             continue
         not_foreign = ("", good(context.id), context.text)
         texts: list[str] = []
-        for other in [*ring, *ring][index + 1 : index + 1 + n_near]:
+        for other in twice_round[index + 1 : index + 1 + n_near]:
             texts += [text for text in (good(other.id), other.text) if text not in not_foreign]
         foreign[context.id] = tuple(texts)
     return foreign

@@ -251,12 +251,8 @@ class References:
     @cached_property
     def _shared_keys(self) -> dict[tuple[str, str], list[Key]]:
         """Task and attribute -> the keys of the shared ladders."""
-        keys: dict[tuple[str, str], list[Key]] = {}
-        for key, ladder in self._index.items():
-            task, _, attribute = key
-            if ladder.shared:
-                keys.setdefault((task, attribute), []).append(key)
-        return keys
+        shared = [key for key, ladder in self._index.items() if ladder.shared]
+        return grouped(((task, attribute), (task, name, attribute)) for task, name, attribute in shared)
 
     def foreign(self, context_id: str, attribute: str, task: str) -> Ladder | LadderError:
         """The ladder of another context, as a control that shows what a ladder of the text's own context is worth.

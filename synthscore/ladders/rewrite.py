@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..errors import InputError
 from ..io.files import read_rows
 from ..signature import text_hash
-from ..types import Ladder
+from ..types import Ladder, grouped
 from .references import References
 from .release import Key
 from .write import Draft
@@ -41,12 +41,12 @@ def read_findings(path: str) -> dict[Key, FaultyRungs]:
         values = row.values
         try:
             key = (values["task"], values["context_id"], values["attribute"])
-            reasons: dict[int, list[str]] = {}
-            for finding in values["findings"]:
-                if not finding["flagged"]:
-                    continue
-                for level in finding["rewrite"]:
-                    reasons.setdefault(level, []).append(f"{finding['kind']}: {finding['evidence']}")
+            flagged = [finding for finding in values["findings"] if finding["flagged"]]
+            reasons = grouped(
+                (level, f"{finding['kind']}: {finding['evidence']}")
+                for finding in flagged
+                for level in finding["rewrite"]
+            )
             joined = {level: "; ".join(lines) for level, lines in reasons.items()}
             faulty[key] = FaultyRungs(values["ladder_hash"], joined)
         except (KeyError, TypeError) as error:

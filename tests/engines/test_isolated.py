@@ -14,7 +14,6 @@ from transformers import AddedToken, BertConfig, BertForMaskedLM
 
 from synthscore.engine import Prompt, Sampling, generate, label_log_probs, token_log_probs
 from synthscore.engines import isolated, open_engine
-from synthscore.engines import isolated as keeping
 from synthscore.engines.isolated import (
     ATTENTION,
     CUE,
@@ -430,8 +429,8 @@ def test_a_new_text_beside_known_ones_costs_its_own_tokens_and_a_cue_for_each(en
 def test_what_is_kept_takes_no_more_memory_than_is_said(engine, monkeypatch):
     sequences = split([engine.prompts.encode(prompt) for prompt in PROMPTS], engine._marks)
     per_token = 2 * 2 * 32 * 4  # layers, key and value, hidden size, bytes
-    monkeypatch.setattr(keeping, "KEPT_BYTES", 60 * per_token)
-    monkeypatch.setattr(keeping, "KEPT_KEYS", 9)
+    monkeypatch.setattr(isolated, "KEPT_BYTES", 60 * per_token)
+    monkeypatch.setattr(isolated, "KEPT_KEYS", 9)
     kept = KeptStates(engine.model)
     for _ in range(3):
         for start in range(0, len(sequences), 3):
@@ -445,7 +444,7 @@ def test_what_is_kept_takes_no_more_memory_than_is_said(engine, monkeypatch):
 
 def test_the_least_lately_met_is_given_up_first(engine, monkeypatch):
     one, other, third = (split([[k, END, 12, 1, COLON, 11, END, 12, 2, COLON, 11, END, 14]])[0] for k in (10, 11, 12))
-    monkeypatch.setattr(keeping, "KEPT_KEYS", 2 * (len(one) - 1))
+    monkeypatch.setattr(isolated, "KEPT_KEYS", 2 * (len(one) - 1))
     kept = KeptStates(engine.model)
     for sequence in (one, one, other, other, one, third):
         engine._run([sequence], kept)
@@ -454,7 +453,7 @@ def test_the_least_lately_met_is_given_up_first(engine, monkeypatch):
 
 
 def test_calls_of_several_threads_do_not_disturb_each_other(engine, monkeypatch):
-    monkeypatch.setattr(keeping, "KEPT_BYTES", 40 * 512)  # so that much is given up on the way
+    monkeypatch.setattr(isolated, "KEPT_BYTES", 40 * 512)  # so that much is given up on the way
     engine = fresh(engine)
     sets = [PROMPTS[start::4] for start in range(4)]
     expected = [label_log_probs(fresh(engine), prompts, LABELS).log_probs for prompts in sets]

