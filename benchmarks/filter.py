@@ -63,8 +63,8 @@ def draw(plan: LadderPlan, progress: object = None) -> list[Score]:
             n_comparisons=N_RUNGS,
             verdicts=tuple(Verdict(level, False, *of_rung) for level, of_rung in enumerate(own_probs, 1)),
         )
-    assert plan.whole
-    plan.whole.keep({index: (text.item, text.chosen) for index, text in plan.texts_on_ladders.items()}, scores)
+    assert plan.complete_texts
+    plan.complete_texts.keep({index: (text.item, text.chosen) for index, text in plan.texts_on_ladders.items()}, scores)
     scores |= plan.scores  # found: a text of the shared ladder's own context was compared with it before
     return [scores[index] for index in range(len(scores))]
 
