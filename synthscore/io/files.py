@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,6 +22,7 @@ from ..types import Target
 from .assumed import ASSUMED
 from .fields import Item, Row, RowBatch, make_batches, mappings, read_item, row_error, unreadable
 from .formats import find_format, list_formats, parquet_tables, read_jsonl, table_batches
+from .ids import IdKey, IdRegister
 
 BATCH = 1024  # rows that are held at once
 
@@ -144,20 +146,26 @@ def list_items(source: Source | Iterable[Target | Mapping[str, Any]]) -> list[It
 
 
 def _read_all(source: Any, encoding: str, fields: Mapping[str, str] | None) -> Iterator[ItemBatch]:
-    """Remembers a 64-bit hash of each id, and the number of its row, so that millions of rows need little memory."""
-    first_rows: dict[int, int] = {}
-    for batch in read_batches(source, BATCH, encoding=encoding):
-        items = []
-        for row in batch.rows:
-            item = read_item(row, fields)
-            if isinstance(row, Row) and isinstance(item.target, Target):
-                first = first_rows.setdefault(hash((item.attribute, item.id)), item.number)
-                if first != item.number:
-                    problem = f"target id {item.id!r} was already used by row {first}"
-                    remedy = "Give each target an id of its own in a column named id"
-                    item = item._replace(target=row_error(row, "id", item.id, problem, remedy))
-            items.append(item)
-        yield ItemBatch(items, batch.schema)
+    with closing(IdRegister()) as register:
+        for batch in read_batches(source, BATCH, encoding=encoding):
+            items = [read_item(row, fields) for row in batch.rows]
+            uses: dict[IdKey, int] = {}
+            for item in items:
+                if isinstance(item.target, Target):
+                    uses.setdefault((item.attribute, item.id), item.number)
+            first_rows = register.first_rows(uses)
+            yield ItemBatch([_refuse_repeated(item, first_rows) for item in items], batch.schema)
+
+
+def _refuse_repeated(item: Item, first_rows: Mapping[IdKey, int]) -> Item:
+    """The item, or the error where another row used its id before. first_rows : the row that used each id first"""
+    if isinstance(item.row, Row) and isinstance(item.target, Target):
+        first = first_rows[item.attribute, item.id]
+        if first != item.number:
+            problem = f"target id {item.id!r} was already used by row {first}"
+            remedy = "Give each target an id of its own in a column named id"
+            return item._replace(target=row_error(item.row, "id", item.id, problem, remedy))
+    return item
 
 
 def _rebatched(items: Iterable[Item]) -> Iterator[ItemBatch]:
