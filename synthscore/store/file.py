@@ -35,6 +35,7 @@ _APPLICATION = 0x53594E53  # "SYNS": tells a store from any other SQLite file
 _MAGIC = b"SQLite format 3\0"  # how each file of SQLite begins
 _BUSY_S = 60.0  # how long to wait for another process that writes
 _CHECKPOINT = 16384  # pages in the WAL before they go into the file: fewer, larger copies
+_CACHE_KIB = 8192  # of pages: what a batch of keys touches, which are hashes. More pages give no speed
 
 _LEFT_OPEN: list[sqlite3.Connection] = []
 """Connections of the process before a fork, which SQLite allows nobody to use or close here. Python closes what nothing
@@ -367,7 +368,7 @@ class Store:
         self._db.text_factory = bytes  # what is not UTF-8 shows as a wrong checksum
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT}")
-        self._db.execute("PRAGMA cache_size=-65536")  # KiB: the keys are hashes, so each batch touches all of the tree
+        self._db.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
         if not n_tables:
             self._wal()
             with self._transaction():
