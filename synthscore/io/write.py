@@ -189,8 +189,13 @@ def _locked(partial: Path) -> IO[bytes]:
         file.close()  # the other process gave the file its name just now
 
 
+_PLAIN = (str, int, bool, type(None))
+
+
 def plain(value: Any) -> Any:
     """The value in JSON's own types: NaN and infinities, which JSON does not have, as null."""
+    if type(value) in _PLAIN:  # nearly all values: each of the checks below takes its time
+        return value
     if isinstance(value, float | np.floating):
         number = float(value)
         if math.isfinite(number):
@@ -239,6 +244,7 @@ def _duration(value: datetime.timedelta) -> str:
     return f"{sign}P{value.days}DT{hours}H{minutes}M{seconds}{fraction}S"
 
 
+_JSON = json.JSONEncoder(ensure_ascii=False)  # json.dumps would make one for every row
 _CONTROL = re.compile("[\x80-\x9f]")  # those below 32 JSON writes as escapes
 
 
@@ -246,7 +252,7 @@ def json_line(row: Mapping[str, Any]) -> bytes:
     """A row as a line of JSONL, with its end."""
     values = plain(row)
     try:
-        line = json.dumps(values, ensure_ascii=False)
+        line = _JSON.encode(values)
     except TypeError:
         raise _no_json(values) from None
     # Of half a surrogate pair only its escape can be written; a control character would change what a terminal shows.
