@@ -76,7 +76,10 @@ def open_engine(name: str, **options: Any) -> Engine:
         return ServerPool.open(name, **options)
     if kind == "anthropic":
         return _open_anthropic(rest, options)
-    if kind in WIRES and _ADDRESS.match(rest):
+    if kind in WIRES:
+        if not _ADDRESS.match(rest):
+            message = f"cannot open {name!r}: no address of a server stands behind {kind}:"
+            raise EngineError(f"{message}. Name one: {kind}:http://HOST:PORT/v1#MODEL", model=name)
         return ServerPool.open(rest, **{"method": kind, **options})
     return _open_plugin(name, kind, rest, options, wires=WIRES)
 

@@ -352,9 +352,25 @@ def test_what_cannot_be_decided_fails_alone():
     assert not isinstance(found[2], Generation)
 
 
-def test_options_of_a_form_are_refused_by_another(monkeypatch):
-    with Liar(Decider(path="/v1/decisions")) as liar, pytest.raises(EngineError, match="/v1/systemone or"):
+def test_a_server_that_does_not_decide_in_a_form_is_refused_with_what_to_do():
+    remedy = "offer /v1/systemone, write decisions: in the place of systemone:, or leave that out, so that the model is"
+    with Liar(Decider(path="/v1/decisions")) as liar, pytest.raises(EngineError, match=remedy):
         open_engine(f"systemone:{liar.url}")
+    decider = Decider()
+    decider.one = lambda question, options: {"type": "choice", "chances": [1.0]}
+    with Liar(decider) as liar, pytest.raises(ServerError, match=remedy):
+        open_engine(f"systemone:{liar.url}")
+
+
+@pytest.mark.parametrize("rest", ["", "tiny", "anthropic:tiny"])
+def test_a_form_without_an_address_is_refused_with_one(rest):
+    with pytest.raises(EngineError, match=r"no address .* Name one: systemone:http://HOST:PORT/v1#MODEL"):
+        open_engine(f"systemone:{rest}")
+
+
+def test_an_address_without_v1_is_refused_with_one_that_has_it():
+    with Liar(Decider()) as liar, pytest.raises(ServerError, match=f"addresses end with /v1: try {liar.url}"):
+        open_engine(f"systemone:{liar.url.removesuffix('/v1')}")
 
 
 # ------------------------------------------------------------------------------------------------- that run here

@@ -111,7 +111,7 @@ class DecisionServer(Served):
         self._request_s = _SHARE_OF_TIMEOUT * timeout_s
         self.most_together = _FIRST
         self._wire, reply = self._choose(method)
-        with self.http.reading(reply):
+        with self.http.reading(reply, _remedy(self._wire)):
             told = self._wire.read(reply, 0)
             self._reports_mass = told is not None and told.mass is not None
         self._format = str(reply.get("prompt_format_version") or "unreported")
@@ -163,7 +163,7 @@ class DecisionServer(Served):
             raise
         seconds_each = (time.monotonic() - began) / len(questions)
         self.most_together = int(min(max(1, self._request_s / max(seconds_each, 1e-9)), _MOST))
-        with self.http.reading(reply):
+        with self.http.reading(reply, _remedy(self._wire)):
             reported = [self._wire.read(reply, place) for place in range(len(questions))]
             return [self._answer(*pair) for pair in zip(reported, questions, strict=True)]
 
@@ -194,7 +194,14 @@ class DecisionServer(Served):
                 if error.retryable:
                     raise
                 lacks.append(str(error))
-        raise EngineError(
-            f"cannot ask the server {self.url} about {self.model}: {'; '.join(lacks)}. "
-            "Expected probabilities of options from /v1/systemone or /v1/decisions (docs/servers.md)"
-        )
+        message = f"cannot ask the server {self.url} about {self.model}: {'; '.join(lacks)}"
+        raise EngineError(f"{message}. {_remedy(wire)}")
+
+
+def _remedy(wire: Wire) -> str:
+    """What to do about a server that does not answer in this form."""
+    others = " or ".join(f"{name}:" for name in WIRES if name != wire.name)
+    return (
+        f"If it does not offer /v1/{wire.name}, write {others} in the place of {wire.name}:, or leave that out, so "
+        "that the model is asked for log-probabilities (docs/servers.md)"
+    )

@@ -128,14 +128,17 @@ class Http:
         return self._send(lambda client: client.post(path, body=dict(body), cast_to=object))
 
     @contextmanager
-    def reading(self, reply: Mapping[str, Any]) -> Iterator[None]:
-        """What is not as expected in a reply makes that try fail; nothing is made up for it."""
+    def reading(self, reply: Mapping[str, Any], remedy: str = "Is this the address of its API?") -> Iterator[None]:
+        """What is not as expected in a reply makes that try fail; nothing is made up for it.
+
+        remedy : a sentence, what to do where the reply lacks a field
+        """
         try:
             yield
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, ArithmeticError) as error:
             what = f"unusable answer ({why_unreadable(error)}): {_excerpt(reply)}"
             if isinstance(error, KeyError):
-                what += ". Is this the address of its API?"
+                what += f". {remedy}"
             raise self._error(what, retryable=True, parameter=getattr(error, "parameter", "")) from None
 
     def _send(self, send: Callable[[Any], object]) -> dict[str, Any]:
@@ -187,6 +190,8 @@ class Http:
             return ". OPENAI_API_KEY is for OpenAI: put the key of this server into SYNTHSCORE_API_KEY"
         if status in (401, 403):
             return f". Is the key of this server in {' or '.join(self._access.keys)}?"
+        if status == 404 and not self._url.endswith("/v1"):
+            return f". Most servers' addresses end with /v1: try {self._url}/v1"
         if status in _LATER or status >= 500:
             return ". Run the same command again later; what was answered is stored"
         return ""
