@@ -104,7 +104,7 @@ def _compute_figures(
     good_from: dict[str, float] = {}
     for attribute in attributes:
         threshold = settings.good_from_of(human[attribute])
-        if threshold:
+        if threshold is not None:
             good_from[attribute] = threshold
     kinds: list[tuple[Level, str]] = [*settings.kinds]
     if good_from:

@@ -102,6 +102,18 @@ def test_every_figure_is_that_of_synthscore_agreement():
     )
 
 
+@pytest.mark.parametrize("good_from", [0.0, None])
+def test_texts_are_good_from_a_rating_of_0_as_from_any_other(good_from):
+    texts = []
+    for number, text in enumerate(made_up(people=())):
+        rating = (0.0, -1.0)[number % 2]
+        texts.append(replace(text, human=dict.fromkeys(ATTRIBUTES, rating)))
+    ratings = made_up(people=(), texts=tuple(texts))
+    found = evaluate(ratings, made(good=perfect), settings=Settings(good_from=good_from))
+    assert found.good_from == dict.fromkeys(ATTRIBUTES, 0.0)
+    assert found.find_agreement("good", "fluency", "pooled", "auc").value == 1.0
+
+
 def test_the_mean_is_that_of_the_attributes_and_its_interval_leaves_out_the_same_contexts():
     ratings = made_up()
     whole = evaluate(ratings, made(hash=by_hash))
