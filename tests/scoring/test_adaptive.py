@@ -171,6 +171,23 @@ def test_at_least_one_answer_is_asked_for():
     assert asked.n_asked.tolist() == [1]
 
 
+def test_after_an_answer_that_is_still_to_come_a_target_is_asked_nothing_more_and_has_not_met_the_rule():
+    asking = Asking([3.4, 4.0])
+
+    def ask(target, level, swapped):
+        probs = asking(target, level, swapped)
+        probs[(target == 0) & (len(asking.rounds) == 2)] = np.inf
+        return probs
+
+    asked = ask_in_rounds(scale(), ["a", "a"], ask, SameDecision(3.5, 0.05))
+    target, *_ = asking.questions
+    assert asked.n_asked.tolist() == np.bincount(target).tolist()
+    assert asked.n_asked[0] == 2
+    assert asked.n_full.tolist() == [10, 10]
+    assert asked.met.tolist() == [False, True]
+    assert asked.posterior.n_answers.tolist() == [1, asked.n_asked[1]]
+
+
 # ------------------------------------------------------------------------------------------------- which question
 
 

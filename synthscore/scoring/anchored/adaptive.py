@@ -72,8 +72,10 @@ class Rounds:
 
     posterior : by these answers, as of Scale.place
     probs : float64, shape (n_targets, n_orders, N, 3); the answers; NaN where there is none
-    n_asked, n_full : int64, shape (n_targets,); questions asked (failed ones count), and those of the whole ladder
-    met : bool, shape (n_targets,); False where the questions ran out before the stop rule was met
+    n_asked, n_full : int64, shape (n_targets,); questions asked (failed ones count, and those whose answer is still to
+        come), and those of the whole ladder
+    met : bool, shape (n_targets,); False where the questions ran out before the stop rule was met, or where an answer
+        is still to come
     """
 
     posterior: Posterior
@@ -141,8 +143,7 @@ def ask_in_rounds(
         waits = np.isinf(answers[:, 0])  # No question follows until this answer has come.
         probs[target, order, rung] = np.where(waits[:, None], np.nan, answers)
         left[target, order, rung] = False
-        left[target[waits]] = False
-        open_ = open_[going]
+        open_ = np.setdiff1d(open_[going], target[waits])
         n_rounds += 1
     posterior = _place(scale, contexts, probs, n_samples)
     return Rounds(

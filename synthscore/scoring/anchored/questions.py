@@ -169,7 +169,7 @@ def ask_adaptively(
                 )
             for target, done in zip(block.tolist(), rounds.met.tolist(), strict=True):
                 met[group.members[target]] = done
-            n_saved = int((rounds.n_full - rounds.n_asked).sum())
+            n_saved = int((rounds.n_full - rounds.n_asked)[rounds.met].sum())
             if progress and n_saved:
                 progress(n_saved * asking.n_sides)
     return met
