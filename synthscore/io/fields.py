@@ -263,8 +263,10 @@ def recognised(row: Row) -> Row:
             remedy = "Give the chat up to the answer that is judged, or name the columns: --field text=COLUMN"
             raise row_error(row, "text", row.values[column], f"{problem}, expected others and an assistant's", remedy)
         ours["text"] = chat[-1][1]
-        ours.setdefault("context", [{"role": role, "content": content} for role, content in chat[:-1]])
-        taken["text"], taken["context"] = column, taken.get("context", column)
+        taken["text"] = column
+        if is_missing(ours.get("context")):
+            ours["context"] = [{"role": role, "content": content} for role, content in chat[:-1]]
+            taken["context"] = column
     if taken:
         listed = ", ".join(f"{name} from {column!r}" for name, column in taken.items())
         _LOG.info("%s: reading %s; to read others: --field NAME=COLUMN", row.source, listed)

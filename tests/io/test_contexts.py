@@ -9,7 +9,7 @@ import pytest
 
 from synthscore.errors import InputError
 from synthscore.io.contexts import read_contexts
-from synthscore.io.fields import id_of_text, read_item
+from synthscore.io.fields import id_of_text, make_row, read_item
 from synthscore.io.files import read_rows, some_contexts
 from synthscore.io.write import write_rows
 from synthscore.types import Context, Target
@@ -217,6 +217,22 @@ def test_what_was_taken_for_what_is_said(caplog):
         read_contexts([{"article": "A.", "summary": "S."}, ROW])
     (line,) = caplog.messages
     assert line == "rows: reading text from 'summary', context from 'article'; to read others: --field NAME=COLUMN"
+
+
+@pytest.mark.parametrize(
+    ("row", "context", "read_as"),
+    [
+        ({"context": "Its own."}, "Its own.", "text from 'messages'"),
+        ({"prompt": "Its own."}, "Its own.", "context from 'prompt', text from 'messages'"),
+        ({"context": None}, "Where is it?", "text from 'messages', context from 'messages'"),
+        ({}, "Where is it?", "text from 'messages', context from 'messages'"),
+    ],
+)
+def test_beside_a_chat_a_context_of_the_rows_own_is_read_and_said(row, context, read_as, caplog):
+    with caplog.at_level("INFO", "synthscore"):
+        item = read_item(make_row(1, {**row, "messages": CHAT}))
+    assert (item.context, item.require_target().text) == (context, "On the left.")
+    assert caplog.messages == [f"rows: reading {read_as}; to read others: --field NAME=COLUMN"]
 
 
 @pytest.mark.parametrize("chat", [CHAT[:1], [*CHAT, *CHAT[:1]]])
