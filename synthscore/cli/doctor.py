@@ -16,11 +16,10 @@ from ..judging.asking import Pair, ProtocolName, Verdicts, ask, labels_of, promp
 from ..judging.templates import Templates
 from ..types import Context
 from .messages import ERROR, INCOMPLETE, OK, Messages, counted, exit_code, format_number, table
-from .options import Answering, AnyTask, DryRun, JudgeOptions, Output, Positive
-from .panels import FIRST
+from .options import Answering, AnyTask, Attributes, DryRun, JudgeOptions, Output, Positive
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from ..checking.judge import JudgeReport
     from ..ladders.references import References
@@ -44,7 +43,7 @@ BAD = (
 def doctor(
     *,
     task: AnyTask = None,
-    attribute: Annotated[str | None, Parameter(name=["--attribute", "-a"], group=FIRST)] = None,
+    attribute: Attributes = None,
     protocol: ProtocolName = "compare",
     ladders: str | None = None,
     pairs: Positive | None = None,
@@ -79,7 +78,7 @@ def doctor(
 
     Args:
         task: a task, or a folder with a task.toml (default: summarization; with --ladders: all that there are)
-        attribute: which (default: all that there are ladders of)
+        attribute: which; may be repeated (default: all that there are ladders of)
         protocol: how the judge is asked
         ladders: references folder, or id of a hub dataset; answers are then kept (--store), so that a killed run goes
             on
@@ -95,8 +94,9 @@ def doctor(
     references = References() if ladders is None else References.load(ladders)
     here = references.tasks[0] if len(references.tasks) == 1 else "summarization"
     known = references.find_task(task or here)
-    example = attribute or next(iter(known.attributes))
-    known.attribute(example)
+    for name in attribute or ():
+        known.attribute(name)
+    example = next(iter(attribute or known.attributes))
     chosen = _curated(known, attribute) if ladders is None else references.select(task=task, attribute=attribute)
     if ladders is None and judge.store is None:
         judge = replace(judge, store="none")  # whoever asks how a model is does not mean how it was
@@ -127,7 +127,7 @@ def doctor(
             _print_wrapped(f"This model cannot judge so: {why}")
             return ERROR
         if not chosen:
-            what = f"{known.name}, {attribute}" if attribute else known.name
+            what = ", ".join([known.name, *(attribute or ())])
             _print_wrapped(
                 f"What it can judge is not known: there are no curated ladders of {what}, so that no pair was asked. "
                 "Name ladders of yours with --ladders."
@@ -137,8 +137,10 @@ def doctor(
         report = examine(watched, chosen, asking, looks=looks, others=ladders is not None, task=task)
         in_words = find_in_words(watched)
         repeats = ask_twice(in_words, chosen, asking, task) if in_words else None
-    all_asked = attribute is None and (task or not ladders)
-    without = [name for name in known.attributes if all_asked and name not in chosen.attributes]
+    wanted: Collection[str] = attribute or ()
+    if attribute is None and (task or not ladders):
+        wanted = known.attributes
+    without = [name for name in wanted if name not in chosen.attributes]
     _print_report(report, time.perf_counter() - start, without)
     if output:
         report.save(output)
@@ -148,10 +150,10 @@ def doctor(
     decisions = set(report.decisions.values())
     if decisions == {"cannot"}:
         return ERROR
-    return exit_code(decisions == {"can"})
+    return exit_code(decisions == {"can"} and not (attribute and without))
 
 
-def _curated(known: Task, attribute: str | None) -> References:
+def _curated(known: Task, attributes: Collection[str] | None) -> References:
     """The curated ladders of the task, of the half that nothing was trained on; none where there are none."""
     from ..ladders.references import References
     from ..resources import resource
@@ -159,7 +161,7 @@ def _curated(known: Task, attribute: str | None) -> References:
     file = resource("data/references/curated") / known.name / "test.parquet"
     if not file.exists():
         return References()
-    curated = References.load(file).filter(attribute=attribute)
+    curated = References.load(file).filter(attribute=attributes)
     return References([ladder for ladder in curated if ladder.attribute in known.attributes])
 
 

@@ -132,8 +132,9 @@ OneShard = Annotated[
 
 Source = Annotated[str, Parameter(help="references folder, or id of a hub dataset")]
 Revision = Annotated[str | None, Parameter(help="commit, tag or branch of a hub dataset")]
-OneAttribute = Annotated[
-    str | None, Parameter(name=["--attribute", "-a"], group=FIRST, help="only this one (default: all)")
+OnlyAttributes = Annotated[
+    list[str] | None,
+    Parameter(name=["--attribute", "-a"], group=FIRST, help="only this one; may be repeated (default: all)"),
 ]
 OneTask = Annotated[
     str | None, Parameter(group=FIRST, help="only this one; a folder with a task.toml for a task of your own")

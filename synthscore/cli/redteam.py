@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from .messages import ERROR, OK, Messages, UsageError, counted, exit_code, reasons, table
-from .options import AskingOptions, DryRun, JudgeOptions, OneAttribute, OneTask, Output, Positive, Share
+from .options import AskingOptions, DryRun, JudgeOptions, OneTask, OnlyAttributes, Output, Positive, Share
 from .score import ScoringOptions
 
 DEFAULT = "data/references/curated/first24"
@@ -15,7 +15,7 @@ def redteam(
     *,
     ladders: str | None = None,
     task: OneTask = None,
-    attribute: OneAttribute = None,
+    attribute: OnlyAttributes = None,
     limit: Positive = 24,
     attacks: str | None = None,
     min_score: float | None = None,

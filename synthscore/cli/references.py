@@ -7,7 +7,7 @@ import textwrap
 from cyclopts import App
 
 from .messages import OK, Messages, counted, table, visible
-from .options import OneAttribute, OneTask, Revision, Source
+from .options import OneTask, OnlyAttributes, Revision, Source
 from .panels import ARGUMENTS, OPTIONS
 from .references_check import check
 from .references_import import import_
@@ -69,7 +69,7 @@ def show(
     *,
     revision: Revision = None,
     history: bool = False,
-    attribute: OneAttribute = None,
+    attribute: OnlyAttributes = None,
     task: OneTask = None,
     messages: Messages = Messages(),
 ) -> int:

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from ..judging.asking import ProtocolName
 from .messages import Messages, UsageError, Watched, clip, counted, exit_code, format_number, reasons, table
-from .options import Answering, Count, JudgeOptions, MoreRows, OneAttribute, OneTask, Revision, Source, given
+from .options import Answering, Count, JudgeOptions, MoreRows, OneTask, OnlyAttributes, Revision, Source, given
 
 if TYPE_CHECKING:
     from ..checking.check import CheckedLadder, CheckReport
@@ -57,7 +57,7 @@ def check(
     output: Annotated[MoreRows, Parameter(name=["--output", "-o"])] = None,
     positions: str | None = None,
     revision: Revision = None,
-    attribute: OneAttribute = None,
+    attribute: OnlyAttributes = None,
     task: OneTask = None,
     judging: RungJudging = RungJudging(),
     messages: Messages = Messages(),

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from cyclopts import Parameter
+
 from ..errors import InputError
 from .generate import changed_tasks, look_at, now_holds
 from .messages import Messages, counted, exit_code, reasons
-from .options import AnyTask, Input, OneAttribute, Output, RowsIn
+from .options import AnyTask, Input, Output, RowsIn
+from .panels import FIRST
 
 
 def import_(
@@ -14,7 +19,7 @@ def import_(
     *,
     output: Output,
     task: AnyTask = None,
-    attribute: OneAttribute = None,
+    attribute: Annotated[str | None, Parameter(name=["--attribute", "-a"], group=FIRST)] = None,
     contexts: str | None = None,
     shared: bool = False,
     input: Input = Input(),

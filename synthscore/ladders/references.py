@@ -11,7 +11,7 @@ import logging
 import os
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cached_property
@@ -303,13 +303,21 @@ class References:
         return f"of its {len(ids)} contexts the nearest are {', '.join(map(repr, close))}"
 
     def filter(
-        self, *, task: str | None = None, attribute: str | None = None, context_id: str | None = None
+        self,
+        *,
+        task: str | None = None,
+        attribute: str | Collection[str] | None = None,
+        context_id: str | None = None,
     ) -> References:
-        """The ladders of one task, one attribute, one context."""
-        wanted = (task, context_id, attribute)
+        """The ladders of one task, one attribute or any of several, one context."""
+        attributes = [attribute] if isinstance(attribute, str) else attribute
         chosen = []
-        for key, ladder in self._index.items():
-            if all(want in (None, name) for want, name in zip(wanted, key, strict=True)):
+        for (its_task, its_context, its_attribute), ladder in self._index.items():
+            if (
+                task in (None, its_task)
+                and context_id in (None, its_context)
+                and (attributes is None or its_attribute in attributes)
+            ):
                 chosen.append(ladder)
         return self._of_these(chosen)
 
@@ -317,21 +325,25 @@ class References:
         return References(ladders, self.source, self.carried_tasks.values())
 
     def select(
-        self, *, task: str | None = None, attribute: str | None = None, context_id: str | None = None
+        self,
+        *,
+        task: str | None = None,
+        attribute: str | Collection[str] | None = None,
+        context_id: str | None = None,
     ) -> References:
         """As `filter`; task may be a folder with a task.toml.
 
-        raises : LadderError where there are none; as `find_task`
+        raises : LadderError where there are none, or none of one of the attributes; as `find_task`
         """
         named = self.find_task(task).name if task else None
         chosen = self.filter(task=named, attribute=attribute, context_id=context_id)
-        if len(chosen):
+        attributes = [attribute] if isinstance(attribute, str) else attribute or ()
+        missing = [name for name in attributes if name not in chosen.attributes]
+        if len(chosen) and not missing:
             return chosen
-        wanted = {"context": context_id, "attribute": attribute, "task": task}
+        wanted = {"context": context_id, "attribute": ", ".join(missing), "task": task}
         names = ", ".join(f"{name} {value!r}" for name, value in wanted.items() if value) or "any kind"
-        advice = ""
-        if attribute:
-            advice = did_you_mean(attribute, self.attributes)
+        advice = "".join(did_you_mean(name, self.attributes) for name in missing[:1])
         raise LadderError(
             f"{self.source} holds no ladder of {names}. It has the tasks {', '.join(self.tasks)}, the attributes "
             f"{', '.join(self.attributes)}, and the contexts {shorten(list(self.context_ids))}.{advice}"

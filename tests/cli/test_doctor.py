@@ -139,6 +139,20 @@ def test_doctor_tells_what_is_decided_and_its_exit_code_too(knowing, capsys):
     shown(capsys.readouterr().out, "Not yet to be told: coherence (100% of 4 pairs)")
 
 
+def test_doctor_asks_about_each_attribute_that_is_named_and_names_those_it_has_no_ladders_of(knowing, capsys):
+    assert main(["doctor", "-a", "coherence", "-a", "fluency"]) == 0
+    out = capsys.readouterr().out
+    shown(out, "24 pairs of rungs from 1 task", "It can judge coherence (100% of 12 pairs), fluency (100% of 12 pairs)")
+    assert "no ladders" not in out
+    assert main(["doctor", "--task", "dialogue", "-a", "naturalness", "-a", "continuity"]) == 3
+    shown(capsys.readouterr().out, "12 pairs of rungs from 1 task", "no ladders, so not asked about: continuity")
+    assert main(["doctor", "-a", "coherence", "-a", "clarity"]) == 1
+    shown(capsys.readouterr().err, "'clarity'")
+    story = ["--ladders", str(CURATED / "story" / "test.parquet"), "--store", "none"]
+    assert main(["doctor", *story, "-a", "coherence", "-a", "empathy"]) == 1
+    shown(capsys.readouterr().err, "holds no ladder of attribute 'empathy'. It has the tasks story")
+
+
 def test_doctor_says_before_it_asks_how_much_it_would_at_most(knowing, capsys):
     assert main(["doctor", "--dry-run"]) == 0
     shown(capsys.readouterr().out, f"at most {2 + 4 * 48 * 2} questions")

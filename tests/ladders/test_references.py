@@ -263,6 +263,9 @@ def test_finding_a_ladder(ladders):
     assert references.tasks == ("story", "summarization")
     assert references.attributes == ("coherence", "fluency", "surprise")
     assert len(references.filter(task="summarization")) == 3
+    assert set(references.filter(attribute=["fluency", "surprise"]).attributes) == {"fluency", "surprise"}
+    with pytest.raises(LadderError, match="holds no ladder of attribute 'clarity'"):
+        references.select(attribute=["fluency", "clarity"])
     assert len(references.filter(task="summarization", attribute="fluency", context_id="c2")) == 1
 
 
