@@ -46,7 +46,6 @@ MADE_UP = ("summeval", "topicalchat")
 PAIR = re.compile(r"\n[^\n]* [1A]:\n(.*)\n\n[^\n]* [2B]:\n(.*)\n\nVerdict:", re.DOTALL)
 VERDICTS = {"Better": 1, "Worse": -1, "Similar": 0, "Yes": 1, "No": -1, "A": -1, "B": 1}  # of the second text
 N_CONTEXTS = 4  # that nano is asked about: it reads no more in a few seconds
-GAPS = ("sum-04", "sum-08", "sum-09", "sum-12")  # texts too short for one of the rungs
 ATTRIBUTES = ("coherence", "fluency", "relevance")
 N_FEW = 40  # that people rated, drawn at random
 N_COPIES = 4  # of what is labelled, since few labels promise nothing
@@ -158,7 +157,7 @@ def entered(folder: Path, models: Models) -> Iterator[None]:
 
 def fill(folder: Path, models: Models) -> None:
     """Files as a newcomer has them, and ladders for them; the folder must have been entered."""
-    contexts = _contexts("summarization")
+    contexts = _demo_rows("summarization")
     of = {row["id"]: row for row in contexts}
     targets = [row for row in _demo_rows("targets") if row["context_id"] in of]
     few = [row for row in targets if row["context_id"] in list(of)[:N_CONTEXTS]]
@@ -209,7 +208,7 @@ def make_benchmarks(folder: Path) -> None:
     (folder / "benchmarks").mkdir()
     for name in MADE_UP:
         benchmark = BENCHMARKS[name]
-        contexts = {row["id"]: row for row in _contexts(benchmark.task)[:N_CONTEXTS]}
+        contexts = {row["id"]: row for row in _demo_rows(benchmark.task)[:N_CONTEXTS]}
         scales = {attribute: scale or (1.0, 5.0) for attribute, scale in benchmark.scales.items()}
         rows = [
             {
@@ -243,10 +242,6 @@ def make_benchmarks(folder: Path) -> None:
 def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     with gzip.open(path, "wt", encoding="utf-8") if path.suffix == ".gz" else path.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
-
-
-def _contexts(task: str) -> list[dict[str, Any]]:
-    return [row for row in _demo_rows(task) if row["id"] not in GAPS]
 
 
 def _demo_rows(name: str) -> list[dict[str, Any]]:
