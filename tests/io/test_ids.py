@@ -8,8 +8,7 @@ import pytest
 
 from synthscore.errors import InputError
 from synthscore.io import files
-from synthscore.io.files import read_items
-from synthscore.io.ids import IdRegister
+from synthscore.io.files import IdRegister, read_items
 from synthscore.types import Target
 
 
