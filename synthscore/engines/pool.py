@@ -30,11 +30,11 @@ class _Came(NamedTuple):
     """What an engine did: answers by row and their tokens; and at the end of its part the rows that it did not answer,
     with what it raised instead.
 
-    index : of the engine
+    number : of the engine
     rows_left : None, while it is at work
     """
 
-    index: int
+    number: int
     answers: Mapping[int, Answer]
     usage: Usage
     rows_left: list[int] | None = None
@@ -104,9 +104,9 @@ class EnginePool:
                     if progress and part.answers:
                         progress(len(part.answers))
                     continue
-                workers.pop(part.index).join()
+                workers.pop(part.number).join()
                 if part.error is None:
-                    idle.append(part.index)
+                    idle.append(part.number)
                     continue
                 if isinstance(part.error, LabelError) or not (idle or workers):
                     raise part.error
