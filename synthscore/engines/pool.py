@@ -71,12 +71,15 @@ class EnginePool:
 
         raises : what the last engine raised, where none is left; LabelError at once. warns : of an engine that failed
         """
-        idle, waiting = list(range(len(self._engines))), deque(_parts(questions, len(self._engines)))
-        came, over = SimpleQueue[_Came](), threading.Event()
+        idle = list(range(len(self._engines)))
+        waiting = deque(_parts(questions, len(self._engines)))
+        came = SimpleQueue[_Came]()
+        over = threading.Event()
         workers: dict[int, threading.Thread] = {}
 
         def work(index: int, rows: list[int]) -> None:
-            left, error = set(rows), None
+            left = set(rows)
+            error = None
 
             def give(part: Mapping[int, Answer], usage: Usage) -> None:
                 if over.is_set():
@@ -94,9 +97,11 @@ class EnginePool:
         try:
             while (idle and waiting) or workers:
                 while idle and waiting:
+                    index = idle.pop(0)
+                    rows = waiting.popleft()
                     # In a context of its own, which holds what calls that belong together keep (engine.together).
-                    arguments = (work, index := idle.pop(0), waiting.popleft())
-                    workers[index] = threading.Thread(target=copy_context().run, args=arguments, daemon=True)
+                    context = copy_context()
+                    workers[index] = threading.Thread(target=context.run, args=(work, index, rows), daemon=True)
                     workers[index].start()
                 part = came.get()
                 if part.rows_left is None:
