@@ -180,7 +180,7 @@ def rows(tmp_path):
 
 
 def test_doctor_says_what_it_is_and_whether_it_can_judge(run):
-    code, out, _ = run("doctor", "--task", "dialogue", "-a", "naturalness", "--pairs", 6)
+    code, out, _ = run("doctor", "--task", "dialogue", "-a", "naturalness")
     for part in ("SmolLM2-135M-Instruct.Q4_1@", "<|im_start|>user", "8 192 tokens"):
         assert part in out
     assert code == 1
