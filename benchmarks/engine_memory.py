@@ -1,9 +1,11 @@
 """Does memory grow with the number of targets?
 
     python -m benchmarks.engine_memory --shape 0.1b --dtype bfloat16
+    python -m benchmarks.engine_memory --shape lfm2 --dtype float32 --targets 16 256
 
 Peak resident memory above that of the loaded model and the prompts, of one process for each number of targets, in the
-work of benchmarks/engine.py. The floor is the activations of one chunk of 2,048 tokens.
+work of benchmarks/engine.py; shapes are also the kinds of benchmarks/branches.py. The floor is the activations of one
+chunk of 2,048 tokens.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ import time
 from pathlib import Path
 
 import torch
+import transformers as tf
 
+from benchmarks.branches import KINDS
 from benchmarks.engine import SHAPES, make_model, make_prompts
 from synthscore.engines.tree.causal import CausalEngine
 from tests.models import byte_level
@@ -29,7 +33,12 @@ def resident(field: str) -> float:
 
 
 def measure(shape: str, dtype: str, n_targets: int) -> dict[str, float]:
-    model = make_model(shape, getattr(torch, dtype), "cpu")
+    if shape in KINDS:
+        model_class, config_class, fields = KINDS[shape]
+        config = getattr(tf, config_class)(**fields)
+        model = getattr(tf, model_class)(config).eval().to(getattr(torch, dtype))
+    else:
+        model = make_model(shape, getattr(torch, dtype), "cpu")
     prompts = make_prompts(n_targets, model.config.vocab_size)
     engine = CausalEngine(model, byte_level(), name="random", max_tokens=2048)
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
@@ -43,7 +52,7 @@ def measure(shape: str, dtype: str, n_targets: int) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shape", choices=SHAPES, default="0.1b")
+    parser.add_argument("--shape", choices=[*SHAPES, *KINDS], default="0.1b")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="bfloat16")
     parser.add_argument("--targets", type=int, nargs="+", default=[16, 64, 256])
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)

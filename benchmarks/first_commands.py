@@ -48,7 +48,8 @@ from tests.servers import Liar
 LONGEST_S = 20.0  # of CPU: the machine may be busy
 MOST_CHARACTERS = 600
 REMEDY = re.compile(
-    r"[.?)] (See: synthscore|Did you mean|[A-Z][a-z]+\b)|; [a-z]+ |: (pass|give|make|save|take|ask|name) |Usage: "
+    r"[.?)] (See: synthscore|Did you mean|[A-Z][a-z]+\b)|; [a-z]+ |Usage: "
+    r"|: (pass|give|make|save|take|ask|name|download) "
 )
 RAW = re.compile(
     r"Traceback|\[Errno|sqlite3\.|object at 0x|<class |NoneType|KeyError|TypeError|AttributeError|ValueError|Exception"

@@ -209,7 +209,9 @@ def _cannot(what: str, source: Source, error: Exception) -> EngineError:
 
 _IN_OUR_WORDS = {
     "Unrecognized model in": "there is none that names a kind of model",
-    "couldn't find them in the cached files": "it is no folder, it was not downloaded, and the hub cannot be reached",
+    "couldn't find them in the cached files": (
+        "it is no folder, it was not downloaded, and the hub cannot be reached; check its name, or the network"
+    ),
     "Couldn't instantiate the backend tokenizer": "it has no tokenizer that can be read",
     "ignore_mismatched_sizes": "its weights have other shapes than config.json says",
     "contains custom code": "it comes with code of its own, which is not run",

@@ -10,12 +10,13 @@ from synthscore.scoring.anchored import JudgeModel, SoftAnswers, fit, positions
 from synthscore.scoring.anchored.correlation import (
     Evidence,
     effect_of_neighbours,
+    find_pair_correlation,
     find_rung_correlation,
     information_of_rungs,
     pairs_of,
 )
 from synthscore.scoring.anchored.model import variance
-from synthscore.scoring.anchored.parameters import find_residuals
+from synthscore.scoring.anchored.parameters import find_residuals, fit_answering
 from synthscore.scoring.anchored.positions import settle
 from synthscore.scoring.anchored.scale import Anchors, Scale
 from synthscore.signature import Signature
@@ -100,6 +101,41 @@ def test_the_correlation_of_both_orders_is_found(call, pair, low, high):
     judge, _ = fit(drawn(call_noise=call, pair_noise=pair)[0])
     assert low < judge.pair_correlation < high
     assert judge.rung_correlation < 0.15
+
+
+def test_a_sharper_context_is_a_judge_of_more_nats_a_rung():
+    """Twice as sharp on every context, or with twice the discrimination: the same judge, whatever is found by it."""
+    answers, _ = drawn(call_noise=0.0, pair_noise=1.0, neighbours=0.8)
+    sharper = dataclasses.replace(JUDGE, discrimination=2 * JUDGE.discrimination)
+    found = []
+    for judge, sharpness in ((JUDGE, np.full(20, np.log(2.0))), (sharper, np.zeros(20))):
+        posterior, difference_vars = settle(answers, judge, None, judge.prior(20, sharpness))
+        residuals = find_residuals(judge, answers, posterior, difference_vars)
+        answering = fit_answering(judge, answers, posterior, difference_vars)
+        rung_correlation = find_rung_correlation(answers, judge, posterior, residuals)
+        nats = answering.discrimination * np.exp(sharpness[0])
+        found.append([nats, answering.position_bias, rung_correlation, *residuals.hidden])
+    assert found[0] == pytest.approx(found[1], rel=1e-6)
+
+
+def test_which_of_two_texts_is_called_the_first_changes_no_correlation():
+    """Answers about two rungs may have either as `first`; what their positions hide is the same error in both."""
+    answers, _ = drawn(call_noise=0.0, pair_noise=0.7)
+    among_rungs = answers.first < answers.n_rungs
+    turned = among_rungs & (answers.first > answers.second)
+    other = dataclasses.replace(
+        answers,
+        first=np.where(turned, answers.second, answers.first),
+        second=np.where(turned, answers.first, answers.second),
+        sign=np.where(turned, -answers.sign, answers.sign),
+        probs=np.where(turned[:, None], answers.probs[:, [1, 0, 2]], answers.probs),
+    )
+    found = []
+    for same in (answers, other):
+        posterior, difference_vars = settle(same, JUDGE)
+        residuals = find_residuals(JUDGE, same, posterior, difference_vars)
+        found.append(find_pair_correlation(same, JUDGE, residuals))
+    assert found[1] == pytest.approx(found[0], abs=1e-9)
 
 
 def test_a_bias_that_differs_by_text_goes_out_in_both_orders():

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from synthscore.cli.score import judge_lines
-from synthscore.scoring.anchored import Anchors, Scale, Scales, fit, positions
+from synthscore.scoring.anchored import Anchors, Scale, Scales, SoftAnswers, fit, positions
+from synthscore.scoring.anchored.model import Posterior
 from synthscore.scoring.anchored.parameters import fit_deviations, put_on_scale
 from synthscore.scoring.anchored.rising import sees_rise
 from synthscore.scoring.anchored.sharpness import Lengths, find_deviations, find_sharpness
@@ -110,6 +111,37 @@ def test_of_lengths_what_answers_leave_open_is_not_seen_as_alike():
         lengths = Lengths.measure(rows, plain, judge.equally_sharp)
         assert np.polyfit(g, lengths.ladder, 1)[0] == pytest.approx(1.0, abs=0.12)
         assert np.polyfit(g, lengths.spread, 1)[0] == pytest.approx(1.0, abs=0.12)
+
+
+def test_texts_as_far_apart_as_usual_show_just_that_however_little_is_known_of_them():
+    """Positions are drawn to the mean by what their errors leave open: a context of few answers looks no narrower."""
+    rng = np.random.default_rng(0)
+    n_texts = 20_000
+    target_ladder = np.repeat([0, 1], n_texts)
+    known = np.array([0.95, 0.6])[target_ladder]
+    judge = judge_of(5, target_sd=2.0)
+    posterior = Posterior(
+        mean=3.0 + judge.target_sd * np.sqrt(known) * rng.normal(size=2 * n_texts),
+        sd=judge.target_sd * np.sqrt(1 - known),
+        rungs=np.tile(np.arange(1.0, 6.0), (2, 1)),
+        rung_cov=np.tile(0.01 * np.eye(5), (2, 1, 1)),
+        n_answers=np.ones(2 * n_texts, dtype=np.int64),
+        settled=np.ones(2, dtype=bool),
+        sharpness=np.zeros(2),
+        sharpness_sd=np.zeros(2),
+    )
+    answers = SoftAnswers(  # one of each text, about its lowest rung; only whose they are is read
+        n_ladders=2,
+        n_rungs=5,
+        target_ladder=target_ladder,
+        ladder=target_ladder,
+        first=5 + np.arange(2 * n_texts),
+        second=np.zeros(2 * n_texts, dtype=np.int64),
+        sign=np.ones(2 * n_texts),
+        probs=np.tile([0.5, 0.3, 0.2], (2 * n_texts, 1)),
+    )
+    lengths = Lengths.measure(answers, posterior, judge)
+    assert lengths.spread == pytest.approx([0.0, 0.0], abs=0.05)
 
 
 def test_a_single_context_tells_nothing_by_the_spread_of_its_texts():

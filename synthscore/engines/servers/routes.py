@@ -305,7 +305,7 @@ def usage_of(reply: Mapping[str, Any]) -> Usage:
 
 def number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not value <= 1e300:  # nor is NaN
-        raise ValueError(f"{value!r}, expected a number")
+        raise ValueError(f"{'null' if value is None else repr(value)}, expected a number")
     return -math.inf if value <= _IMPOSSIBLE else float(value)
 
 

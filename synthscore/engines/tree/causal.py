@@ -90,7 +90,9 @@ class _LanguageModel:
         if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
             found = AutoModelForImageTextToText
             if type(config) not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
-                raise NotImplementedError(f"transformers opens {config.model_type} as no such model")
+                raise NotImplementedError(
+                    f"transformers opens {config.model_type} as no such model; name one that writes text"
+                )
         return found.from_pretrained(place, config=config, **options)
 
 

@@ -191,12 +191,13 @@ def find_pair_correlation(answers: SoftAnswers, judge: JudgeModel, off: Residual
     """
     # Residuals of two rungs are turned round where `first` is the higher one, so that all are about the lower one.
     turned_round = (answers.first < answers.n_rungs) & (answers.first > answers.second)
-    factor = np.where(turned_round, -1.0, 1.0)  # and below, times f
+    direction = np.where(turned_round, -1.0, 1.0)
     weight = judge.weight(off.probs, off.sampling)
+    f = np.ones(len(answers))
     if off.sampling is not None:
-        factor = factor * np.sqrt(share_of_opinion(judge, off.variance, off.sampling))
-    z = factor * off.residual * np.sqrt(weight / off.variance)
-    hidden = factor * np.sqrt(weight * off.variance * off.hidden)
+        f = np.sqrt(share_of_opinion(judge, off.variance, off.sampling))
+    z = f * direction * off.residual * np.sqrt(weight / off.variance)
+    hidden = f * np.sqrt(weight * off.variance * off.hidden)  # of the same error in all answers about the pair
     pairs = np.unique(pairs_of(answers), return_inverse=True)[1]
     n_others = np.bincount(pairs) - 1
     products = _FEW_TERMS * _PAIR
@@ -207,7 +208,7 @@ def find_pair_correlation(answers: SoftAnswers, judge: JudgeModel, off: Residual
         products += float(pair_products @ (n_others > 0))
         squares += float(pair_squares @ n_others)
     if off.sampling is not None:
-        by_sampling = np.bincount(pairs, factor**2 * (1 - factor**2))  # f^2 (1 - f^2)
+        by_sampling = np.bincount(pairs, f**2 * (1 - f**2))
         squares -= float(by_sampling @ n_others)
     return float(np.clip(products / squares, _LEAST, _MOST))
 
@@ -244,8 +245,10 @@ def find_rung_correlation(answers: SoftAnswers, judge: JudgeModel, posterior: Po
     unit = g / np.linalg.norm(g, axis=1, keepdims=True)
     project = np.eye(n) - unit[:, :, None] * unit[:, None, :]  # P of each text, shape (n_texts, N, N)
     y = np.einsum("tjk,tk->tj", project, z)
-    rung_cov = posterior.rung_cov[answers.target_ladder[asked_on_all]]
-    rung_errors = judge.discrimination**2 * g[:, :, None] * rung_cov * g[:, None, :]
+    ladder = answers.target_ladder[asked_on_all]
+    nats_a_rung = judge.discrimination * np.exp(posterior.sharpness[ladder])
+    g_errors = nats_a_rung[:, None] * g
+    rung_errors = g_errors[:, :, None] * posterior.rung_cov[ladder] * g_errors[:, None, :]
     outer = y[:, :, None] * y[:, None, :] + project @ rung_errors @ project  # y y^T and what the rungs hide of it
 
     # The sums over y_j y_k are those of the elements of outer * identity and of outer * neighbours.
@@ -262,9 +265,9 @@ def find_rung_correlation(answers: SoftAnswers, judge: JudgeModel, posterior: Po
         share = share[asked_on_all]
     expected_squares = _expect_sum(project @ identity @ project, share)
     expected_products = _expect_sum(project @ neighbours @ project, share)
-    ratios = [over / under for over, under in zip(expected_products, expected_squares, strict=True)]
-    # np.interp relies on ratios that rise. These do, but may turn near the end of the grid where some rungs were asked
-    # about much more often than others.
+    # np.interp needs ratios that do not fall. These rise, but may turn near the end of the grid where some rungs were
+    # asked about much more often than others.
+    ratios = np.maximum.accumulate(np.divide(expected_products, expected_squares))
     correlation = float(np.interp(ratio - stderr, ratios, _GRID))
     if share is not None:
         ratio_range = ratios[-1] - ratios[0]

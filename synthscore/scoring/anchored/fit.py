@@ -29,8 +29,8 @@ from .parameters import (
     put_on_scale,
 )
 from .positions import positions, settle
-from .rising import sees_rise
-from .sample import choose_answers
+from .rising import falling_ladders, sees_rise
+from .sample import choose_answers, leave_out
 from .sharpness import Lengths, find_deviations, find_sharpness
 
 _ROUNDS = 300
@@ -61,7 +61,7 @@ def fit(answers: SoftAnswers) -> tuple[JudgeModel, Posterior]:
 
 
 def fit_judge(answers: SoftAnswers) -> JudgeModel:
-    """The judge's parameters, fitted to all of these answers in three passes.
+    """The judge's parameters, fitted to these answers, but for those about `falling_ladders`, in three passes.
 
     1. As if the noise of answers were independent, because residuals look correlated while ladders are not yet where
        their answers put them.
@@ -74,6 +74,9 @@ def fit_judge(answers: SoftAnswers) -> JudgeModel:
     judge = first_guess(answers)
     if not sees_rise(answers):
         return replace(judge, rungs_rise=False)
+    # The judge sees rungs rise, so that a ladder that falls is a bad one. It would pass for noise that answers about
+    # the same texts share, and so make all answers worth less.
+    answers = leave_out(answers, falling_ladders(answers))
 
     judge, posterior = _iterate(answers, judge, independent=True)
     if not judge.rungs_rise:

@@ -86,17 +86,18 @@ def fit_answering(
 ) -> JudgeModel:
     """Discrimination a, bias b and ties nu that make the answers most probable, by Newton's method.
 
-        sum of w E[p_B log P_B + p_W log P_W + p_S log P_S]        d = a (x_first - x_second) + b sign
+        sum of w E[p_B log P_B + p_W log P_W + p_S log P_S]        d = a x + b sign
+        x = exp(sharpness of the context) (x_first - x_second)
 
-    The expectation is over the posterior of x_first - x_second, by Gauss-Hermite quadrature.
+    The expectation is over the posterior of x, by Gauss-Hermite quadrature.
 
-    difference_vars : posterior variance of x_first - x_second, rungs squared, shape (n_answers,)
+    difference_vars : posterior variance of x, rungs squared, shape (n_answers,)
     """
     sign = answers.sign[:, None]
     expected = judge.probs(log_odds_at(answers, judge, posterior))
     weight = Evidence(answers, judge).weight(expected)[:, None] * _WEIGHTS
     bias_sign = _tells_bias(answers)[:, None] * sign  # 0 where an answer cannot tell the bias
-    # x_first - x_second at each node of the quadrature, shape (n_answers, n_nodes).
+    # x at each node of the quadrature, shape (n_answers, n_nodes).
     bare = replace(judge, discrimination=1.0, position_bias=0.0)
     x = log_odds_at(answers, bare, posterior)[:, None] + np.sqrt(difference_vars)[:, None] * _NODES
     observed = answers.half_margin[:, None]

@@ -118,9 +118,9 @@ def _move_contexts(
 def solve(
     answers: SoftAnswers, judge: JudgeModel, start: Posterior | None = None, prior: Prior | None = None
 ) -> tuple[Posterior, FloatArray]:
-    """The posterior, where the weights of answers are held fixed; and the posterior variance of x_first - x_second.
+    """The posterior, where the weights of answers are held fixed; and the posterior variance of the difference that
+    each answer is about, exp(sharpness of the context) (x_first - x_second), shape (n_answers,), rungs squared.
 
-    The variance is of the two texts of each answer, shape (n_answers,), rungs squared.
     Each has the weight of the probabilities that are expected at `start`, not its own: otherwise answers that noise
     has made clearer would weigh more.
     start : positions to begin from; None: the prior's, and the answers' own weights
@@ -324,7 +324,8 @@ class _Search:
         return posterior, self._difference_vars(rung_cov, target_var)
 
     def _difference_vars(self, rung_cov: FloatArray, target_var: FloatArray) -> FloatArray:
-        """var(first) + var(second) - 2 cov(first, second) of the two texts of each answer, shape (n_answers,)."""
+        """exp(2 sharpness) (var(first) + var(second) - 2 cov(first, second)) of the two texts of each answer, shape
+        (n_answers,)."""
         answers = self.answers
         variances = np.empty(len(answers))
 
@@ -338,7 +339,7 @@ class _Search:
         first_var = rung_cov[ladder, first, first]
         second_var = rung_cov[ladder, second, second]
         variances[self.among_rungs] = first_var + second_var - 2 * rung_cov[ladder, first, second]
-        return np.maximum(variances, 0.0)
+        return np.maximum(variances, 0.0) * np.exp(2 * self.prior.sharpness)[answers.ladder]
 
 
 def log_odds_at(answers: SoftAnswers, judge: JudgeModel, posterior: Posterior) -> FloatArray:

@@ -78,13 +78,22 @@ def sees_rise(answers: SoftAnswers) -> bool:
     regression = _Regression.from_answers(answers)
     if not regression.up.any():
         return False
-    slope, stderr = slope_of_ladders(regression, answers.n_ladders)
-    falls = slope < -_CLEAR * stderr
-    n_up = int((slope > _CLEAR * stderr).sum())
-    n_down = int(falls.sum())
+    rises, falls = _rising_and_falling(regression, answers.n_ladders)
+    n_up, n_down = int(rises.sum()), int(falls.sum())
     if n_up - n_down > _MOSTLY * np.sqrt(n_up + n_down):
         regression = regression.take(~falls[regression.ladder])
     return _rises(regression)
+
+
+def falling_ladders(answers: SoftAnswers) -> BoolArray:
+    """The ladders whose answers favour lower rungs by more than two standard errors, shape (n_ladders,)."""
+    return _rising_and_falling(_Regression.from_answers(answers), answers.n_ladders)[1]
+
+
+def _rising_and_falling(regression: _Regression, n_ladders: int) -> tuple[BoolArray, BoolArray]:
+    """The ladders that clearly do either, shape (n_ladders,) each."""
+    slope, stderr = slope_of_ladders(regression, n_ladders)
+    return slope > _CLEAR * stderr, slope < -_CLEAR * stderr
 
 
 def slope_of_ladders(regression: _Regression, n_ladders: int) -> tuple[FloatArray, FloatArray]:

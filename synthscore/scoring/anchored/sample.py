@@ -1,4 +1,4 @@
-"""Many answers -> a sample of them, spread over all ladders, on which a judge is fitted."""
+"""Answers -> those on which a judge is fitted: of many a sample, spread over all ladders; none about bad ladders."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...types import BoolArray
 from .model import SoftAnswers
 
 MOST_ANSWERS = 50_000
@@ -44,15 +45,29 @@ def choose_answers(answers: SoftAnswers, most: int = MOST_ANSWERS) -> SoftAnswer
     kept[order[:n_kept]] = True
     ladders = np.zeros(answers.n_ladders, dtype=bool)
     ladders[ladder_of[kept]] = True
-    some = answers.take(np.where(among_rungs, ladders[answers.ladder], kept[about]))
 
-    # Ladders and targets are numbered anew.
+    return _keep(answers, ladders, kept)
+
+
+def leave_out(answers: SoftAnswers, ladders: BoolArray) -> SoftAnswers:
+    """The answers about other ladders than these, and about texts on them. ladders : bool, shape (n_ladders,)"""
+    if not ladders.any():
+        return answers
+    return _keep(answers, ~ladders, ~ladders[answers.target_ladder])
+
+
+def _keep(answers: SoftAnswers, ladders: BoolArray, targets: BoolArray) -> SoftAnswers:
+    """The answers about these ladders, and about these targets on them, with the numbers of both anew."""
+    n = answers.n_rungs
+    among_rungs = answers.first < n
+    about = np.where(among_rungs, 0, answers.first - n)
+    some = answers.take(np.where(among_rungs, ladders[answers.ladder], targets[about]))
     new_ladder = np.cumsum(ladders) - 1
-    new_code = np.concatenate([np.arange(n), n + np.cumsum(kept) - 1])
+    new_code = np.concatenate([np.arange(n), n + np.cumsum(targets) - 1])
     return replace(
         some,
         n_ladders=int(ladders.sum()),
-        target_ladder=new_ladder[ladder_of[kept]],
+        target_ladder=new_ladder[answers.target_ladder[targets]],
         ladder=new_ladder[some.ladder],
         first=new_code[some.first],
     )

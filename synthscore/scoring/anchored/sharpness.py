@@ -101,6 +101,8 @@ def _text_spreads(
 
     since the variance of the positions is a share `known` of spread^2 (the errors are the rest, and come from the
     prior), and true differences are a share `known` of that variance (answers' noise is the rest).
+    Texts that are as far apart as usual show just that, whatever `known`, so that the difference of log(spread) from
+    log(target_sd) is what is divided by it.
     The log of a variance with f degrees of freedom has the error variance trigamma(f / 2), and T is half of that log.
     """
     from scipy.special import polygamma
@@ -117,7 +119,7 @@ def _text_spreads(
     squares = np.bincount(ladder, (position - mean_position[ladder]) ** 2, n_ladders)
     spread_squared = squares / freedom + error_var
     known = np.maximum(1 - error_var / judge.target_sd**2, _LEAST_KNOWN)
-    log_spread = np.log(np.maximum(spread_squared, _LEAST_VAR)) / 2
+    log_spread = np.log(np.maximum(spread_squared, _LEAST_VAR)) / 2 - math.log(judge.target_sd)
     log_spread_var = polygamma(1, freedom / 2) / 4
     spread_var = np.where(n_texts > 1, log_spread_var / known**2, np.inf)
     return log_spread / known**2, spread_var, n_texts
