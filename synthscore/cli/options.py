@@ -316,7 +316,8 @@ class Running:
     dtype: Literal["auto", "float32", "bfloat16"] | None = None
     "of the weights (default: auto, which suits the device)"
     device: str | None = None
-    "where the model runs: cpu, cuda, cuda:1, or auto: spread over all GPUs (default: a GPU if there is)"
+    """where the model runs: cpu, cuda, cuda:1; auto: spread over all GPUs; cuda:0,cuda:1: a copy on each, which share
+    the questions (default: a GPU if there is)"""
     date: str | None = None
     "that a chat template prints where it would print today's, as YYYY-MM-DD (default: 2024-07-26, every day)"
     exact: bool = False

@@ -100,6 +100,11 @@ def _load(name: str, options: dict[str, Any]) -> Engine:
             f"{', '.join(_LOADED)}, and the rest is for servers. Leave that out",
             model=name,
         )
+    devices = str(options.get("device") or "").split(",")
+    if len(devices) > 1:
+        from .pool import EnginePool
+
+        return EnginePool([_load(name, {**options, "device": device.strip()}) for device in devices])
     source = Source.of(name, options.pop("revision", None))
     if name == "nano":  # small, so there is nothing to gain from other numbers on other machines
         options = {"dtype": "float32", **options}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
@@ -41,6 +42,18 @@ Summary 1: The harbour is closed after a storm. Summary 2: It rained. Answer wit
 
 SMALL = 1_000_000_000
 """Parameters below which a model on a CPU is run in float32, unless another dtype is named."""
+
+
+MOST_LAYERS = 1_000
+"""That a config may name. It is believed before any weights are read, and making a million would take hours."""
+
+_LAYERS = ("num_hidden_layers", "num_layers", "encoder_layers", "decoder_layers", "num_decoder_layers")
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+_SIZES = {
+    **dict.fromkeys(_LAYERS, MOST_LAYERS),
+    **dict.fromkeys(("num_attention_heads", "num_experts_per_tok", "sliding_window"), math.inf),
+}
+"""Entries of configs that are 1 or more, and at most so much. What else is absurd does not fit the weights."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,7 +171,8 @@ def load(
 
 
 def _config(source: Source) -> Any:
-    """raises : EngineError, where it names a kind that transformers does not know; whatever transformers does"""
+    """raises : EngineError, where it names a kind that transformers does not know, or a size that no model has;
+    whatever transformers does"""
     if source.gguf is None:
         named, _ = PreTrainedConfig.get_config_dict(str(source.place), **source.arguments)
         kind = named.get("model_type")
@@ -172,7 +186,30 @@ def _config(source: Source) -> Any:
     config = AutoConfig.from_pretrained(str(source.place), **source.arguments)
     # Whoever wrote it is not trusted, and a name in here can be that of code on the hub: the usual ones are taken.
     config._attn_implementation = config._experts_implementation = None
+    _refuse_sizes(config, source)
     return config
+
+
+def _refuse_sizes(config: Any, source: Source) -> None:
+    """raises : EngineError, where transformers would make a model without layers, heads or experts, or not come to an
+    end of making them"""
+    for part in (config, config.get_text_config()):
+        # Of an attribute in which layers differ, getattr raises.
+        entries = {
+            name: vars(part).get(part.attribute_map.get(name, name)) for name in (*_SIZES, *_EXPERTS, "layer_types")
+        }
+        unused = set() if any(entries[name] for name in _EXPERTS) else {"num_experts_per_tok"}
+        if "sliding_attention" not in (entries["layer_types"] or ["sliding_attention"]):
+            unused.add("sliding_window")
+        for name, most in _SIZES.items():
+            value = entries[name]
+            if isinstance(value, int) and name not in unused and not 1 <= value <= most:
+                expected = "1 or more" if most == math.inf else f"1 to {most}"
+                raise EngineError(
+                    f"cannot load {source.name!r}: its config says {name} {in_short(str(value), 20)}, expected "
+                    f"{expected}; download the model again, or take another",
+                    model=source.name,
+                )
 
 
 def _tokenizer(place: str | Path, base: Source, config: Any) -> Any:

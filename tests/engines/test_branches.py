@@ -85,6 +85,33 @@ def test_a_model_whose_attention_cannot_be_replaced_goes_on_from_its_cache(name,
         assert one_token.usage.n_computed < 0.35 * one_token.usage.n_in
 
 
+@pytest.mark.skipif(OLDER, reason="it has no such models, or others")
+def test_prompts_of_which_sparse_attention_leaves_tokens_out_are_read_alone():
+    """Which tokens are left out is open where their scores are equal, which many are, of exactly 0."""
+    sizes = GQA | {"num_key_value_heads": 4, "kv_lora_rank": 16, "q_lora_rank": 16, "num_experts_per_tok": 2}
+    sizes |= {"qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8, "n_routed_experts": 4, "n_group": 1}
+    sizes |= {"topk_group": 1, "moe_intermediate_size": 16, "first_k_dense_replace": 1}
+    indexer = {"index_topk": 50, "index_head_dim": 16, "index_n_heads": 4}
+    make = other("DeepseekV32ForCausalLM", "DeepseekV32Config", **sizes, **indexer, **ENDS)
+    with pytest.warns(SynthscoreWarning, match="because as cascade, "):
+        engine = CausalEngine(*make(), name="sparse", max_tokens=600)
+    assert check.n_same(engine.model.config, 10_000) == 50
+    rng = np.random.default_rng(0)
+    start = rng.integers(3, 400, 44)
+    sequences = [np.append(start, rng.integers(3, 400, n)).astype(np.int32) for n in (3, 4, 5, 6, 7, 21, 34)]
+    with pytest.warns(SynthscoreWarning, match="chooses among equal tokens"):
+        found = engine._table(sequences, "branches")
+    alone = engine._table(sequences, "exact")
+    np.testing.assert_allclose(found, alone, atol=SAME, rtol=0)
+
+    def n_read(sequences):
+        return sum(n for _, _, n in engine.run(sequences, "branches"))
+
+    assert n_read(sequences[:4]) == 44 + 3 + 4 + 5 + 6
+    with pytest.warns(SynthscoreWarning, match="chooses among equal tokens"):
+        assert n_read(sequences[4:]) == sum(map(len, sequences[4:]))
+
+
 @pytest.mark.parametrize("max_tokens", [7, 30, 1000])
 def test_every_distinct_prefix_is_run_over_once_where_nothing_is_read_again(max_tokens):
     engine = CausalEngine(*llama(), name="llama", max_tokens=max_tokens, backend="branches")

@@ -413,7 +413,40 @@ def test_a_kind_that_transformers_does_not_know_is_named(copied):
 
 def test_a_model_of_another_kind_is_no_language_model(copied):
     said = refusal(copied.change(model_type="clip", architectures=["CLIPModel"]))
-    assert said == "cannot load 'tiny' as a causal language model: transformers opens clip as no such model"
+    why = "transformers opens clip as no such model; name one that writes text"
+    assert said == f"cannot load 'tiny' as a causal language model: {why}"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("num_hidden_layers", -1, "1 to 1000"),
+        ("num_hidden_layers", 0, "1 to 1000"),
+        ("num_hidden_layers", 10**7, "1 to 1000"),  # else it would make them all
+        ("num_hidden_layers", 10**80, "1 to 1000"),
+        ("num_attention_heads", -4, "1 or more"),
+    ],
+)
+def test_a_size_that_no_model_has_is_refused(copied, name, value, expected):
+    said = refusal(copied.change(**{name: value}))
+    assert said.startswith(f"cannot load 'tiny': its config says {name} {str(value)[:17]}")
+    assert f", expected {expected}; download" in said
+
+
+def test_sizes_of_experts_windows_and_decoders_are_looked_at_where_they_are_used():
+    source = SimpleNamespace(name="tiny")
+
+    def refused(config):
+        with pytest.raises(EngineError, match="cannot load 'tiny': its config says") as raised:
+            loading._refuse_sizes(config, source)
+        return str(raised.value).split("says ")[1].split(",")[0]
+
+    assert refused(tf.Qwen3MoeConfig(num_experts_per_tok=0)) == "num_experts_per_tok 0"
+    loading._refuse_sizes(tf.GraniteMoeHybridConfig(num_local_experts=0, num_experts_per_tok=0), source)
+    assert refused(tf.MistralConfig(sliding_window=-1)) == "sliding_window -1"
+    loading._refuse_sizes(tf.Gemma2Config(sliding_window=0, layer_types=["full_attention"] * 26), source)
+    assert refused(tf.T5Config(num_decoder_layers=0)) == "num_decoder_layers 0"
+    assert refused(tf.Gemma3Config(text_config={"num_hidden_layers": 0})) == "num_hidden_layers 0"
 
 
 def test_a_folder_without_weights_is_refused(copied):

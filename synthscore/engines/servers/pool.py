@@ -25,9 +25,9 @@ from urllib.parse import urlsplit
 
 from ...engine import Answer, Answers, Capabilities, Progress, Question
 from ...errors import EngineError, InputError, LabelError, ServerError, SynthscoreWarning, Unasked
-from ...signature import Signature
 from ...store.parts import PART_N, PART_S, Take, gather
 from ...types import Usage
+from ..pool import same_signature
 from .anthropic import API, AnthropicServer
 from .decisions import WIRES, DecisionServer
 from .routes import Words
@@ -229,13 +229,7 @@ class ServerPool:
             )
         self._members = [_Member(server, in_flight) for server in servers]
         self._retry = retry or Retry()
-        self.signature: Signature = servers[0].signature
-        for server in servers[1:]:
-            if server.signature != self.signature:
-                raise EngineError(
-                    f"the servers {servers[0].url} and {server.url} are not alike: {self.signature} and "
-                    f"{server.signature}. Expected the same of all, so that it does not matter which answers"
-                )
+        self.signature = same_signature([(f"the server {server.url}", server.signature) for server in servers])
 
     @property
     def capabilities(self) -> Capabilities:

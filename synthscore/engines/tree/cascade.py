@@ -26,7 +26,7 @@ from .trie import Packed
 
 _NAME = "synthscore_cascade"
 _HARMLESS = {
-    "position_ids", "cache_position", "use_cache", "return_dict",
+    "position_ids", "cache_position", "use_cache", "return_dict", "logits_to_keep",
     "output_attentions", "output_hidden_states", "output_router_logits",
 }  # fmt: skip
 Piece = tuple[int, torch.Tensor, torch.Tensor]

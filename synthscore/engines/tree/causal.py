@@ -118,7 +118,7 @@ class CausalEngine(LocalEngine):
         self._block = 1
         check_ids = tokenizer(CHECK_TEXT, add_special_tokens=False)["input_ids"]
         longest = min(self._n_same, self.prompts.max_length)
-        self._short = short_sequences(check_ids, longest)
+        self._short = short_sequences(check_ids, self.prompts.max_length)
         self._long = long_sequences(check_ids, config, longest)
         self._plain_long: torch.Tensor | None = None  # by the plain forward, once for all backends that are checked
         self._check_causal()
@@ -134,7 +134,8 @@ class CausalEngine(LocalEngine):
         if alone and backend != "exact":
             warnings.warn(
                 f"{self.name}: prompts of more than {self._n_same} tokens are run one at a time, which is slower, "
-                "because the model then computes positions in another way, or attends in one that is not checked",
+                "because the model then computes positions in another way, attends in one that is not checked, or "
+                "chooses among equal tokens what it attends to",
                 SynthscoreWarning,
                 stacklevel=4,
             )
@@ -326,9 +327,9 @@ class CausalEngine(LocalEngine):
         most, longest = sampling.max_new_tokens, self.prompts.max_length
 
         def n_rows(n_tokens: int) -> int:
-            """Beside others, a finished text would run past the end of the context."""
+            """Beside others, a finished text would run past the end of the context, or be computed in another way."""
             n_tokens += most
-            return 1 if n_tokens > longest else min(self._n_rows, 4 * self.max_tokens // n_tokens)
+            return 1 if n_tokens > min(longest, self._n_same) else min(self._n_rows, 4 * self.max_tokens // n_tokens)
 
         for batch in writing.batches(prompts, n_rows):
             beside = [prompts[row] for row in batch]

@@ -52,7 +52,10 @@ def n_same(config: Any, longest: int) -> int:
     """Sequences up to this length are computed alike whatever is run beside them, as far as the config and a check of
     MOST_LONG tokens can tell. longest : tokens that the model takes"""
     wide = [window for window in windows(config) if MOST_LONG - 100 < window < longest]
-    return min([_n_same_positions(config), *wide])
+    # Beyond index_topk tokens DeepSeek's sparse attention leaves some out. Many have a score of exactly 0, and which of
+    # these are taken depends on the shape of what is run. Up to there it takes all.
+    chosen = getattr(config.get_text_config(), "index_topk", None)
+    return min([_n_same_positions(config), *wide, *([chosen] if isinstance(chosen, int) else [])])
 
 
 def _n_same_positions(config: Any) -> int:
