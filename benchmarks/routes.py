@@ -44,13 +44,14 @@ from synthscore.types import FloatArray, Score
 
 N_TEXTS = 20
 QUALITIES = ("careful", "hasty", "broken")
+CURATED = References.load(resource("data/references/curated/first24"))
 BOTH = Asking(both_orders=True)
 WAYS = {"one order": Asking(), "both orders": BOTH, "both orders, all": replace(BOTH, max_unreported=1.0)}
 
 
 def texts(n: int = N_TEXTS) -> list[dict[str, Any]]:
     """One for each of the first n ladders, careful, hasty and broken ones in turn."""
-    ladders = list(References.load(resource("data/references/curated/first24")))[:n]
+    ladders = list(CURATED)[:n]
     lines = Path(resource("data/demo/targets.jsonl")).read_text(encoding="utf-8").splitlines()
     rows = {row["id"]: row for row in map(json.loads, lines)}
     return [
@@ -59,9 +60,10 @@ def texts(n: int = N_TEXTS) -> list[dict[str, Any]]:
     ]
 
 
-def scored(engine: Engine, rows: Sequence[dict[str, Any]], asking: Asking = BOTH) -> list[Score]:
+def scored(
+    engine: Engine, rows: Sequence[dict[str, Any]], references: References = CURATED, asking: Asking = BOTH
+) -> list[Score]:
     """Against the ladders of their contexts."""
-    references = References.load(resource("data/references/curated/first24"))
     return list(ss.Scorer(references, engine, asking=asking).score(rows))
 
 
@@ -116,7 +118,7 @@ def main() -> None:
             engine = open_engine(judge, **({"top_k": args.top_k} if args.top_k and "://" in judge else {}))
             print(engine.signature)
             asked = engine if store is None else StoredEngine(engine, store)
-            by_way = {way: scored(asked, rows, asking) for way, asking in WAYS.items()}
+            by_way = {way: scored(asked, rows, asking=asking) for way, asking in WAYS.items()}
             first = first or by_way
             told = {way: figures(first["both orders" if "both" in way else way], by_way[way]) for way in WAYS}
             if by_way is first:

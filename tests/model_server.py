@@ -127,6 +127,7 @@ class ModelServer:
     def __init__(self, engine: CausalEngine, root: str, *, host: str = "127.0.0.1", port: int = 0) -> None:
         self.engine, self.root = engine, root
         self._model = _ModelThread()
+        self._read: dict[tuple[int, ...], torch.Tensor] = {}
         service = self
 
         class Handler(_Handler):
@@ -186,7 +187,7 @@ class ModelServer:
             as_ids = body.get("return_tokens_as_token_ids")
             entries = [
                 {"token": f"token_id:{i}" if as_ids else token, "logprob": log_prob, "bytes": list(token.encode())}
-                for i, token, log_prob in self._told(ids, k, wanted)
+                for i, token, log_prob in self._spelled(self._told(ids, k, wanted))
             ]
             content = {"content": [entries[0] | {"top_logprobs": entries if wanted else entries[: int(k)]}]}
             message = {"role": "assistant", "content": entries[0]["token"]}
@@ -213,10 +214,13 @@ class ModelServer:
             _check_first_token(sampling)
             wanted = body.get("logprob_token_ids") or []
             told = self._told(ids, 0 if wanted else body["logprobs"], wanted)
-            as_ids = body.get("return_tokens_as_token_ids")
-            top = {f"token_id:{index}" if as_ids else token: log_prob for index, token, log_prob in told}
-            logprobs = {"tokens": [next(iter(top))], "token_logprobs": [told[0][2]], "top_logprobs": [top]}
-            return self._reply("text_completion", {"text": told[0][1], "logprobs": logprobs}, "length", len(ids), 1)
+            ((_, text, first),) = self._spelled(told[:1])
+            if body.get("return_tokens_as_token_ids"):
+                top = {f"token_id:{index}": log_prob for index, log_prob in told}
+            else:
+                top = {token: log_prob for _, token, log_prob in self._spelled(told)}
+            logprobs = {"tokens": [next(iter(top))], "token_logprobs": [first], "top_logprobs": [top]}
+            return self._reply("text_completion", {"text": text, "logprobs": logprobs}, "length", len(ids), 1)
         text = self._written(("continue",), ids, lambda items: [self._continue(ids, sampling, seed) for ids in items])
         return self._reply("text_completion", {"text": text.text}, text.finish_reason, len(ids), text.n_tokens)
 
@@ -261,18 +265,23 @@ class ModelServer:
         drawn = seeded_rng(seed, prompt.text).choice(len(choices), p=found.probs[0])
         return Generation(choices[drawn], "stop", 1)
 
-    def _told(self, ids: list[int], k: Any, wanted: Any) -> list[tuple[int, str, float]]:
+    def _spelled(self, told: list[tuple[int, float]]) -> list[tuple[int, str, float]]:
+        decode = self.engine.prompts.tokenizer.decode
+        return [(index, decode([index]), log_prob) for index, log_prob in told]
+
+    def _told(self, ids: list[int], k: Any, wanted: Any) -> list[tuple[int, float]]:
         """Tokens after ids, the most probable first: it, the k most probable ones, and the wanted ones."""
         n_ids = self._n_ids
         if type(k) is not int or not 0 <= k <= n_ids:
             raise Refused(400, f"{k!r} most probable tokens, expected a number from 0 to {n_ids}")
         if not isinstance(wanted, list) or not all(type(i) is int and 0 <= i < n_ids for i in wanted):
             raise Refused(400, f"logprob_token_ids: {wanted!r:.60}, expected a list of token ids below {n_ids}")
-        (log_probs,) = self._model.ask(("next", object()), [ids], lambda items: [self._next(ids) for ids in items])
+        if (key := tuple(ids)) not in self._read:  # asked for again by other routes, and with other biases
+            (self._read[key],) = self._model.ask(("next", object()), [ids], lambda _: [self._next(ids)])
+        log_probs = self._read[key]
         top = log_probs.topk(max(k, 1)).indices.tolist()
         order = [*top, *(index for index in dict.fromkeys(wanted) if index not in top)]
-        decode = self.engine.prompts.tokenizer.decode
-        return [(index, decode([index]), float(log_probs[index])) for index in order]
+        return list(zip(order, log_probs[order].tolist(), strict=True))
 
     @torch.inference_mode()
     def _next(self, ids: list[int]) -> torch.Tensor:

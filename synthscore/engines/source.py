@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
+
 from ..errors import EngineError
 from ..resources import cache_folder, hub_is_reachable, resource
 
@@ -240,6 +242,17 @@ def opened_gguf(source: Source) -> Iterator[str]:
         )
     gguf: Any = import_module("gguf")
     reads = import_module("transformers.modeling_gguf_pytorch_utils")
-    with patch.object(gguf, "GGUFReader", cache(gguf.GGUFReader)), patch.object(reads, "tqdm", lambda rows, **_: rows):
+
+    class PlainReader(gguf.GGUFReader):  # type: ignore[misc]
+        """Reads of an array: each of the many thousand small pieces of a memory map costs several times as much."""
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            super().__setattr__(name, value.view(np.ndarray) if name == "data" else value)
+
+    with (
+        patch.object(gguf, "GGUFReader", cache(PlainReader)),
+        patch.object(gguf, "get_tensor_name_map", cache(gguf.get_tensor_name_map)),  # asked for by each module anew
+        patch.object(reads, "tqdm", lambda rows, **_: rows),
+    ):
         field = gguf.GGUFReader(str(source.gguf)).fields.get("general.file_type")
         yield "unknown" if field is None else gguf.LlamaFileType(field.contents()).name.replace("MOSTLY_", "")

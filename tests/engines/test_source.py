@@ -172,8 +172,8 @@ def test_a_file_of_the_same_name_in_the_working_folder_is_not_read_instead(gguf,
 def test_the_file_is_parsed_once(gguf, monkeypatch):
     import gguf as package
 
-    parsed, reader = [], package.GGUFReader
-    monkeypatch.setattr(package, "GGUFReader", lambda path: parsed.append(path) or reader(path))
+    parsed, read = [], package.GGUFReader.__init__
+    monkeypatch.setattr(package.GGUFReader, "__init__", lambda self, path: parsed.append(path) or read(self, path))
     with pytest.warns(SynthscoreWarning, match=READ_AS):
         open_engine(gguf)
     assert parsed == [gguf]

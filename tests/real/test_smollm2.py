@@ -18,6 +18,7 @@ from synthscore.resources import resource
 from synthscore.store.file import Store
 from synthscore.types import Context
 from tests.factories import GERMAN
+from tests.real.conftest import in_short
 
 pytestmark = pytest.mark.slow
 
@@ -41,32 +42,39 @@ REFERENCES = resource("data/references/curated/first24")
 
 
 def questions():
-    """40 of them, on eight curated ladders; of each dialogue its last line, for time's sake."""
+    """40 of them, on eight curated ladders, of which only some words are shown, for time's sake."""
     templates = Templates(load_task("dialogue"))
-    for n, ladder in enumerate(References.load(REFERENCES).filter(task="dialogue")):
-        context = Context(ladder.context_id, ladder.context.text.splitlines()[-1])
-        pair = Pair(context, ladder.attribute, ladder.rungs[n % 5].text, ladder.rungs[(n + 2) % 5].text)
+    _, ladders = in_short(8)
+    for n, ladder in enumerate(ladders.filter(task="dialogue")):
+        pair = Pair(ladder.context, ladder.attribute, ladder.rungs[n % 5].text, ladder.rungs[(n + 2) % 5].text)
         for protocol, options in WAYS:
             yield Question(prompt_of(pair, templates, protocol, **options), PROTOCOLS[protocol])
 
 
 def plainly(model, tokenizer, question, *, templated=True):
-    """log P of each label by transformers alone: one sequence a forward, float32, no code of ours."""
+    """log P of each label by transformers alone, float32, no code of ours: the prompt in one forward, and what follows
+    of a label from a copy of transformers' own cache."""
     text = question.prompt.text
     if templated:
         message = [{"role": "user", "content": text}]
         options = {"add_generation_prompt": True, "enable_thinking": False}
         text = tokenizer.apply_chat_template(message, tokenize=False, **options)
     text += question.prompt.prefill
-    n = len(tokenizer(text, add_special_tokens=False)["input_ids"])
-    forwards = {}  # what follows a token does not change it: labels of one token are read behind the same forward
+    prompt = tuple(tokenizer(text, add_special_tokens=False)["input_ids"])
+    with torch.inference_mode():
+        read = model(torch.tensor([prompt]), use_cache=True, logits_to_keep=1)
+    behind = {prompt: read.logits[0, -1].log_softmax(-1)}  # what follows a token does not change it
+
+    def after(ids):
+        if ids not in behind:
+            assert ids[: len(prompt)] == prompt
+            cache, new = copy.deepcopy(read.past_key_values), torch.tensor([ids[len(prompt) :]])
+            with torch.inference_mode():
+                behind[ids] = model(new, past_key_values=cache, logits_to_keep=1).logits[0, -1].log_softmax(-1)
+        return behind[ids]
 
     def log_prob(ids):
-        if (start := ids[:-1]) not in forwards:
-            with torch.inference_mode():
-                logits = model(torch.tensor([start]), use_cache=False).logits[0, n - 1 :]
-            forwards[start] = logits.log_softmax(-1)
-        return sum(float(row[token]) for row, token in zip(forwards[start], ids[n:], strict=True))
+        return sum(float(after(ids[:n])[ids[n]]) for n in range(len(prompt), len(ids)))
 
     found = []
     for label in question.labels:
@@ -209,7 +217,7 @@ def test_generate_writes_texts_or_says_which_it_could_not(run, tmp_path):
     contexts = tmp_path / "contexts.jsonl"
     text = References.load(REFERENCES).find("dia-02", "coherence").context.text
     contexts.write_text(json.dumps({"id": "c1", "text": text}), "utf-8")
-    options = ("--rungs", 2, "--max-new-tokens", 48)
+    options = ("--rungs", 2, "--max-new-tokens", 24)
     code, _, said = run("generate", contexts, "--task", "dialogue", "-a", "coherence", "-o", "lad", *options)
     if (tmp_path / "lad").exists():
         (ladder,) = References.load(tmp_path / "lad")

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from benchmarks.routes import scored, texts
+from benchmarks.routes import scored
 from synthscore.engine import Answers, Capabilities, EngineAround, Generation, Question
 from synthscore.engines.words import InWords
 from synthscore.judging.asking import Asking
 from synthscore.signature import Signature
+from tests.real.conftest import in_short
 
 pytestmark = pytest.mark.slow
 
@@ -49,11 +50,11 @@ class Sayer:
 
 def test_scores_of_answers_in_words_come_to_the_exact_ones_as_votes_grow(smollm):
     """In one order, for both are averaged otherwise in words; the error falls as one over the root of the votes."""
-    model, asking, rows = Reading(smollm), Asking("yes_no", both_orders=False), texts(4)
-    exact = np.array([score.value for score in scored(model, rows, asking)])
+    model, asking, short = Reading(smollm), Asking("yes_no", both_orders=False), in_short(4)
+    exact = np.array([score.value for score in scored(model, *short, asking)])
     errors = {}
     for n_votes in (1, 10, 1000):
-        scores = scored(InWords(Sayer(model), n_votes), rows, asking)
+        scores = scored(InWords(Sayer(model), n_votes), *short, asking)
         assert all(score.stderr is not None for score in scores)
         errors[n_votes] = np.sqrt(np.mean((np.array([score.value for score in scores]) - exact) ** 2))
     assert errors[1] > errors[10] > errors[1000]

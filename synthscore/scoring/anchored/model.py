@@ -165,13 +165,7 @@ class JudgeModel:
 
     def probs(self, d: FloatArray) -> FloatArray:
         """P(better, worse, similar), shape (*d.shape, 3). d : log-odds of better against worse"""
-        top = np.maximum(np.abs(d) / 2, self.log_tie)  # is subtracted, so that no exponential overflows
-        probs: FloatArray = np.empty((*d.shape, 3))
-        for column, logit in enumerate((d / 2, -d / 2, self.log_tie)):
-            np.exp(logit - top, out=probs[..., column])
-        total = probs[..., 0] + probs[..., 1] + probs[..., 2]
-        probs /= total[..., None]
-        return probs
+        return label_probs(d, self.log_tie)
 
     def dispersion(self, var: FloatArray, sampling: FloatArray | None = None) -> FloatArray:
         """Variance of an answer's half_margin, in units of V, the variance of one answer drawn from P; shape of var.
@@ -347,6 +341,18 @@ class Residuals(NamedTuple):
     residual: FloatArray
     sampling: FloatArray | None
     hidden: FloatArray
+
+
+def label_probs(d: FloatArray, log_tie: float) -> FloatArray:
+    """P(better, worse, similar), shape (*d.shape, 3). d : log-odds of better against worse. log_tie : JudgeModel's"""
+    half = d / 2
+    top = np.maximum(np.abs(half), log_tie)  # is subtracted, so that no exponential overflows
+    probs: FloatArray = np.empty((*d.shape, 3))
+    for column, logit in enumerate((half, -half, log_tie)):
+        np.exp(logit - top, out=probs[..., column])
+    total = probs[..., 0] + probs[..., 1] + probs[..., 2]
+    probs /= total[..., None]
+    return probs
 
 
 def half_margin(probs: FloatArray) -> FloatArray:

@@ -12,7 +12,16 @@ import numpy as np
 
 from ...types import FloatArray, IntArray
 from .correlation import Evidence, find_pair_correlation, find_rung_correlation
-from .model import JudgeModel, Posterior, Residuals, SoftAnswers, centred_levels, half_margin, variance
+from .model import (
+    JudgeModel,
+    Posterior,
+    Residuals,
+    SoftAnswers,
+    centred_levels,
+    half_margin,
+    label_probs,
+    variance,
+)
 from .positions import log_odds_at
 
 # The priors, and how many ladders, targets or answers they count as. Lengths are in rungs of a ladder of 5.
@@ -97,10 +106,10 @@ def fit_answering(
     # The parameters in the order a, b, log nu, and which of them are fitted.
     values = np.array([judge.discrimination, judge.position_bias, judge.log_tie])
     free = np.array([True, judge.bias_known, np.isfinite(judge.log_tie)])
-    n_free = free.sum()
+    inside = np.ix_(free, free)
+    ridge = 1e-9 * np.eye(free.sum())  # a system can then be solved even where nothing tells
     for _ in range(_MOST_STEPS):
-        now = replace(judge, discrimination=values[0], position_bias=values[1], log_tie=values[2])
-        probs = now.probs(values[0] * x + values[1] * sign)
+        probs = label_probs(values[0] * x + values[1] * sign, values[2])
         mean = half_margin(probs)
         tie = probs[..., 2]
         residual = weight * (observed - mean)
@@ -112,14 +121,15 @@ def fit_answering(
         var = weight * variance(probs)
         cov = -weight * mean * tie
         tie_var = weight * tie * (1 - tie)
-        of_discrimination = [(var * x * x).sum(), (var * x * sign).sum(), (cov * x).sum()]
-        of_bias = [(var * x * bias_sign).sum(), (var * sign * bias_sign).sum(), (cov * bias_sign).sum()]
-        of_ties = [(cov * x).sum(), (cov * sign).sum(), tie_var.sum()]
+        var_x = var * x
+        tie_by_discrimination = (cov * x).sum()
+        of_discrimination = [(var_x * x).sum(), (var_x * sign).sum(), tie_by_discrimination]
+        of_bias = [(var_x * bias_sign).sum(), (var * sign * bias_sign).sum(), (cov * bias_sign).sum()]
+        of_ties = [tie_by_discrimination, (cov * sign).sum(), tie_var.sum()]
         jacobian = np.array([of_discrimination, of_bias, of_ties])
 
         step = np.zeros(3)
-        system = jacobian[np.ix_(free, free)] + 1e-9 * np.eye(n_free)  # can be solved even where nothing tells
-        step[free] = np.linalg.solve(system, equations[free])
+        step[free] = np.linalg.solve(jacobian[inside] + ridge, equations[free])
         step = np.clip(step, -_LARGEST_STEP, _LARGEST_STEP)
         step[0] = max(step[0], -values[0] / 2)  # The discrimination stays above 0.
         values[free] += step[free]

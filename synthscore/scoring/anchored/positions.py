@@ -172,6 +172,16 @@ class _Search:
         self.last: tuple[FloatArray, FloatArray, FloatArray]  # step of rungs and targets, and the largest of a ladder
         self.about = answers.first >= answers.n_rungs  # answers about a target; the others are about two rungs
         self.target = answers.first[self.about] - answers.n_rungs
+        # Of answers about a target, the places of their rung among all rungs, and among the rungs of all targets.
+        second = answers.second[self.about]
+        self.rung = answers.ladder[self.about] * answers.n_rungs + second
+        self.cell = self.target * answers.n_rungs + second
+        self.among_rungs = ~self.about
+        self.rung_pairs = (
+            answers.ladder[self.among_rungs],
+            answers.first[self.among_rungs],
+            answers.second[self.among_rungs],
+        )
 
     def probs(self) -> FloatArray:
         return self.judge.probs(log_odds(self.answers, self.judge, self.rungs, self.targets, self.prior.sharpness))
@@ -180,10 +190,10 @@ class _Search:
         """The weight of each answer, at the positions as they are."""
         return self.evidence.weight(self.probs())
 
-    def newton(self, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def newton(self, weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
         """Newton's step of rungs and targets, in rungs, shape (n_ladders, N) and (n_targets,). It is not made here.
 
-        weight : of each answer, shape (n_answers,)
+        weight : of each answer, shape (n_answers,); None: those at the positions as they are
         """
         answers = self.answers
         about = self.about
@@ -191,6 +201,8 @@ class _Search:
         n = answers.n_rungs
         n_targets = answers.n_targets
         probs = self.probs()
+        if weight is None:
+            weight = self.evidence.weight(probs)
         a = self.sharp[answers.ladder]
         # The first derivative of each answer's log-likelihood by x_first - x_second, and minus the second.
         push = weight * a * (answers.half_margin - half_margin(probs))
@@ -206,8 +218,7 @@ class _Search:
 
         # The Schur complement: each ladder's system after its targets are eliminated.
         ladders = answers.target_ladder
-        cell = target * n + answers.second[about]
-        cross = np.bincount(cell, pull[about], n_targets * n).reshape(n_targets, n)
+        cross = np.bincount(self.cell, pull[about], n_targets * n).reshape(n_targets, n)
         self.ratio = cross / self.precision[:, None]
         system -= _sum_by(self.ratio[:, :, None] * cross[:, None, :], ladders, answers.n_ladders)
         grad_rungs += _sum_by(self.ratio * grad_targets[:, None], ladders, answers.n_ladders)
@@ -227,28 +238,25 @@ class _Search:
         n = answers.n_rungs
         size = answers.n_ladders * n
         diagonal = np.arange(n)
-        rung = answers.ladder[about] * n + answers.second[about]
-        grad = np.bincount(rung, -push[about], size).astype(np.float64)  # bincount of no answers gives integers
+        grad = np.bincount(self.rung, -push[about], size).astype(np.float64)  # bincount of no answers gives integers
         system = self.prior.precision.copy()
-        system[:, diagonal, diagonal] += np.bincount(rung, pull[about], size).reshape(-1, n)
+        system[:, diagonal, diagonal] += np.bincount(self.rung, pull[about], size).reshape(-1, n)
 
-        among_rungs = ~about
-        ladder = answers.ladder[among_rungs]
-        first = answers.first[among_rungs]
-        second = answers.second[among_rungs]
-        pull = pull[among_rungs]
+        ladder, first, second = self.rung_pairs
+        pull = pull[self.among_rungs]
         np.add.at(system, (ladder, first, first), pull)
         np.add.at(system, (ladder, second, second), pull)
         np.add.at(system, (ladder, first, second), -pull)
         np.add.at(system, (ladder, second, first), -pull)
-        grad += np.bincount(ladder * n + first, push[among_rungs], size)
-        grad -= np.bincount(ladder * n + second, push[among_rungs], size)
+        push = push[self.among_rungs]
+        grad += np.bincount(ladder * n + first, push, size)
+        grad -= np.bincount(ladder * n + second, push, size)
 
         off_prior = self.rungs - self.prior.rungs
         prior_grad = np.einsum("cn,cnm->cm", off_prior, self.prior.precision)
         return grad.reshape(-1, n) - prior_grad, system
 
-    def step(self, weight: FloatArray, moving: BoolArray) -> FloatArray:
+    def step(self, weight: FloatArray | None, moving: BoolArray) -> FloatArray:
         """Move the ladders that still move by a step; returns the largest step of each, rungs, shape (n_ladders,).
 
         New weights can make a ladder's steps go back and forth. Each time that a step points against the last one and
@@ -283,8 +291,7 @@ class _Search:
         if weight is None:
             n_steps, tolerance = _STEPS_REWEIGHTED, _SETTLED_REWEIGHTED
         for _ in range(n_steps):
-            step_weight = self.weight() if weight is None else weight
-            moving &= self.step(step_weight, moving) >= tolerance
+            moving &= self.step(weight, moving) >= tolerance
             if not moving.any():
                 break
         return np.logical_not(moving)
@@ -294,9 +301,9 @@ class _Search:
         if not self.started:
             self.climb(self.evidence.weight(self.answers.probs))  # A ladder that this leaves moving settles below.
         settled = self.climb(None)
-        return self.result(self.weight(), settled)
+        return self.result(None, settled)
 
-    def result(self, weight: FloatArray, settled: BoolArray) -> tuple[Posterior, FloatArray]:
+    def result(self, weight: FloatArray | None, settled: BoolArray) -> tuple[Posterior, FloatArray]:
         """What the function `solve` returns, at the positions as they are."""
         self.newton(weight)  # for precision, ratio, system and lean at the last positions; its step is not made
         answers = self.answers
@@ -328,13 +335,10 @@ class _Search:
         variances[about] = rung_cov[ladder, rung, rung] + target_var[self.target]
         variances[about] -= 2 * self.shared[self.target, rung]
 
-        among_rungs = ~about
-        ladder = answers.ladder[among_rungs]
-        first = answers.first[among_rungs]
-        second = answers.second[among_rungs]
+        ladder, first, second = self.rung_pairs
         first_var = rung_cov[ladder, first, first]
         second_var = rung_cov[ladder, second, second]
-        variances[among_rungs] = first_var + second_var - 2 * rung_cov[ladder, first, second]
+        variances[self.among_rungs] = first_var + second_var - 2 * rung_cov[ladder, first, second]
         return np.maximum(variances, 0.0) * np.exp(2 * self.prior.sharpness)[answers.ladder]
 
 
@@ -367,7 +371,7 @@ def log_odds(
 
 def _sum_by(values: FloatArray, groups: IntArray, n_groups: int) -> FloatArray:
     """Sums of rows by group, shape (n_groups, ...); np.add.at is many times slower."""
-    width = int(np.prod(values.shape[1:]))
+    width = math.prod(values.shape[1:])
     index = groups[:, None] * width + np.arange(width)
     sums: FloatArray = np.bincount(index.ravel(), values.ravel(), n_groups * width).astype(np.float64)
     return sums.reshape(n_groups, *values.shape[1:])
