@@ -241,12 +241,12 @@ def measure(kind: str) -> dict[str, Any]:
     row |= {"difference": difference, "spread": spread}
     if difference <= SAME:
         return row | {"verdict": "right"}
-    row["rounding"] = float((_in_double(model, sequences) - plain).abs().max())
+    row["rounding"] = float((in_double(model, sequences) - plain).abs().max())
     return row | {"verdict": "rounding" if difference <= row["rounding"] else "WRONG"}
 
 
 @torch.inference_mode()
-def _in_double(model: Any, sequences: list[np.ndarray]) -> torch.Tensor:
+def in_double(model: Any, sequences: list[np.ndarray]) -> torch.Tensor:
     """What the plain forward gives in float64: a model whose own rounding is larger than SAME tells no less."""
     exact = deepcopy(model).double()
     exact.set_experts_implementation("eager")  # grouped products know no float64

@@ -6,8 +6,9 @@ The work of benchmarks/engine.py: 16 targets x 5 rungs, mean prompt 906 tokens, 
 layers, 768 wide) with random weights. `branches` against batched transformers (8 prompts side by side, padded on the
 left, logits at the last place; on the first PART prompts, scaled up) and, where it applies, against the cascade.
 
-First all ways must give the same numbers (5e-5 nats). Then they are run in turn, REPS times, in one process with one
-thread, and what counts is that thread's CPU time, because others use the machine: the ratio of the least times.
+First all ways must give the same numbers: within 5e-5 nats, or, where the plain forward itself is further from float64
+than that (Mamba 2 with random weights), within its distance. Then they are run in turn, REPS times, in one process with
+one thread, and what counts is that thread's CPU time, because others use the machine: the ratio of the least times.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import numpy as np
 import torch
 import transformers as tf
 
+from benchmarks.architectures import in_double
 from benchmarks.engine import make_prompts
 from synthscore.engines.tree.causal import CausalEngine
 from synthscore.engines.tree.trie import pack
@@ -124,8 +126,11 @@ def measure(kind: str, n_targets: int, n_part: int, reps: int) -> dict[str, Any]
                 found, n_tokens = found[places], n_run if way == "branches" else n_tokens
             times[way].append((time.process_time() - start) / n)
             differences[way] = float((found[:3] - plain).abs().max())
+    same = 5e-5
+    if max(differences.values()) > same:
+        same = float((in_double(model, part[:3]) - plain).abs().max())
     for way, difference in differences.items():
-        assert difference <= 5e-5, f"{kind}: {way} differs by {difference} nats from the plain forward"
+        assert difference <= same, f"{kind}: {way} differs by {difference} nats from the plain forward"
     return {
         "kind": kind,
         "chosen": engine.backend,
@@ -135,6 +140,7 @@ def measure(kind: str, n_targets: int, n_part: int, reps: int) -> dict[str, Any]
         "run": n_tokens,
         "seconds": times,
         "differences": differences,
+        "same": same,
     }
 
 

@@ -110,7 +110,7 @@ def test_an_unknown_kind_lists_what_is_installed(install):
 
 def test_a_wire_without_an_address_is_no_kind(install):
     install()
-    with pytest.raises(EngineError, match=r"cannot open 'systemone:tiny': expected .*systemone:http://"):
+    with pytest.raises(EngineError, match=r"cannot open 'systemone:tiny': no address .*systemone:http://"):
         open_engine("systemone:tiny")
 
 
