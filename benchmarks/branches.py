@@ -76,6 +76,12 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
 }
 
 
+def make_kind(kind: str) -> Any:
+    """A model of one of KINDS with random weights, float32."""
+    model_class, config_class, fields = KINDS[kind]
+    return getattr(tf, model_class)(getattr(tf, config_class)(**fields)).eval()
+
+
 def rows(engine: CausalEngine, prompts: list[np.ndarray], backend: str) -> tuple[torch.Tensor, int]:
     """Log-probabilities in order, and the tokens run over."""
     found: list[Any] = [None] * len(prompts)
@@ -102,9 +108,8 @@ def batched(model: Any, prompts: list[np.ndarray]) -> torch.Tensor:
 
 def measure(kind: str, n_targets: int, n_part: int, reps: int) -> dict[str, Any]:
     """Seconds of CPU time a prompt of each way, and the greatest difference from one plain forward a prompt."""
-    model_class, config_class, fields = KINDS[kind]
     torch.manual_seed(0)
-    model = getattr(tf, model_class)(getattr(tf, config_class)(**fields)).eval()
+    model = make_kind(kind)
     prompts = make_prompts(n_targets, SIZES["vocab_size"])
     part = prompts[:: max(1, len(prompts) // n_part)][:n_part]
     places = [next(i for i, p in enumerate(prompts) if p is q) for q in part]

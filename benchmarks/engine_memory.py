@@ -18,9 +18,8 @@ import time
 from pathlib import Path
 
 import torch
-import transformers as tf
 
-from benchmarks.branches import KINDS
+from benchmarks.branches import KINDS, make_kind
 from benchmarks.engine import SHAPES, make_model, make_prompts
 from synthscore.engines.tree.causal import CausalEngine
 from tests.models import byte_level
@@ -34,9 +33,7 @@ def resident(field: str) -> float:
 
 def measure(shape: str, dtype: str, n_targets: int) -> dict[str, float]:
     if shape in KINDS:
-        model_class, config_class, fields = KINDS[shape]
-        config = getattr(tf, config_class)(**fields)
-        model = getattr(tf, model_class)(config).eval().to(getattr(torch, dtype))
+        model = make_kind(shape).to(getattr(torch, dtype))
     else:
         model = make_model(shape, getattr(torch, dtype), "cpu")
     prompts = make_prompts(n_targets, model.config.vocab_size)

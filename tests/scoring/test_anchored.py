@@ -133,18 +133,23 @@ def test_laplace_is_near_the_integral_over_a_grid():
     assert found.sd[0] == pytest.approx(np.sqrt(density @ (grid - mean) ** 2), rel=0.03)
 
 
+def turned_round(answers, rows):
+    """The same answers, of which these, about two rungs, say it of the other rung."""
+    return dataclasses.replace(
+        answers,
+        first=np.where(rows, answers.second, answers.first),
+        second=np.where(rows, answers.first, answers.second),
+        sign=np.where(rows, -answers.sign, answers.sign),
+        probs=np.where(rows[:, None], answers.probs[:, [1, 0, 2]], answers.probs),
+    )
+
+
 @settings(max_examples=15)
 @given(st.integers(0, 10**6))
 def test_the_same_question_said_of_the_other_text_changes_nothing(seed):
     rng = np.random.default_rng(seed)
     turned = (rng.random(len(SMALL)) < 0.5) & (SMALL.first < 3)  # of two rungs
-    other = dataclasses.replace(
-        SMALL,
-        first=np.where(turned, SMALL.second, SMALL.first),
-        second=np.where(turned, SMALL.first, SMALL.second),
-        sign=np.where(turned, -SMALL.sign, SMALL.sign),
-        probs=np.where(turned[:, None], SMALL.probs[:, [1, 0, 2]], SMALL.probs),
-    )
+    other = turned_round(SMALL, turned)
     one, two = positions(SMALL, judge_of(3)), positions(other, judge_of(3))
     assert one.mean == pytest.approx(two.mean, abs=1e-9)
     assert one.sd == pytest.approx(two.sd, abs=1e-9)

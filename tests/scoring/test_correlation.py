@@ -20,6 +20,7 @@ from synthscore.scoring.anchored.parameters import find_residuals, fit_answering
 from synthscore.scoring.anchored.positions import settle
 from synthscore.scoring.anchored.scale import Anchors, Scale
 from synthscore.signature import Signature
+from tests.scoring.test_anchored import turned_round
 
 JUDGE = JudgeModel(5, 1.5, 0.0, 0.2, 0.05, 0.7, (0.3, 0.2, 0.3), 3.0, 1.5, n_ladders=10**9)
 
@@ -123,13 +124,7 @@ def test_which_of_two_texts_is_called_the_first_changes_no_correlation():
     answers, _ = drawn(call_noise=0.0, pair_noise=0.7)
     among_rungs = answers.first < answers.n_rungs
     turned = among_rungs & (answers.first > answers.second)
-    other = dataclasses.replace(
-        answers,
-        first=np.where(turned, answers.second, answers.first),
-        second=np.where(turned, answers.first, answers.second),
-        sign=np.where(turned, -answers.sign, answers.sign),
-        probs=np.where(turned[:, None], answers.probs[:, [1, 0, 2]], answers.probs),
-    )
+    other = turned_round(answers, turned)
     found = []
     for same in (answers, other):
         posterior, difference_vars = settle(same, JUDGE)

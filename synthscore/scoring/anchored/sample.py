@@ -45,7 +45,6 @@ def choose_answers(answers: SoftAnswers, most: int = MOST_ANSWERS) -> SoftAnswer
     kept[order[:n_kept]] = True
     ladders = np.zeros(answers.n_ladders, dtype=bool)
     ladders[ladder_of[kept]] = True
-
     return _keep(answers, ladders, kept)
 
 
