@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from synthscore.engine import Prompt, label_log_probs
 from synthscore.engines.tree import check
-from synthscore.engines.tree.branches import BLOCK, Kept, Passing, steps
+from synthscore.engines.tree.branches import BLOCK, MOST_ATTENDED, Kept, Passing, steps
 from synthscore.engines.tree.causal import CausalEngine
 from synthscore.engines.tree.trie import pack
 from synthscore.errors import EngineError, SynthscoreWarning
@@ -222,6 +222,14 @@ def test_steps_read_every_end_once_from_a_cache_that_is_there(sequences, max_tok
             kept[int(step.rows[0][-1])] = [*way, *step.rows[0].tolist()]
     assert sorted(read) == sorted(set(tree.ends.tolist()))
     assert list(kept) == [-1]  # nothing is kept longer than it is needed
+
+
+def test_rows_beside_each_other_have_few_keys_and_values_however_many_they_are():
+    beginning = [1] * 96
+    tree = pack([[*beginning, first, 2, 2, 2] for first in range(10, 40)])
+    read = list(steps(tree, max_tokens=100, max_rows=16, most_reread=0))
+    n_rows = MOST_ATTENDED * 100 // 100
+    assert [len(step.rows) for step in read] == [1, *[n_rows] * (30 // n_rows)]
 
 
 # ------------------------------------------------------------------------------------------------- the check at load
