@@ -228,8 +228,7 @@ def test_rows_beside_each_other_have_few_keys_and_values_however_many_they_are()
     beginning = [1] * 96
     tree = pack([[*beginning, first, 2, 2, 2] for first in range(10, 40)])
     read = list(steps(tree, max_tokens=100, max_rows=16, most_reread=0))
-    n_rows = MOST_ATTENDED * 100 // 100
-    assert [len(step.rows) for step in read] == [1, *[n_rows] * (30 // n_rows)]
+    assert max(len(step.rows) for step in read) == int(MOST_ATTENDED)  # of 100 tokens each; 16 would be allowed else
 
 
 # ------------------------------------------------------------------------------------------------- the check at load
