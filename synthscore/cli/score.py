@@ -381,6 +381,8 @@ def _describe_judge(name: str, scale: Scale) -> Iterator[str]:
     if not judge.converged:
         ladders += "; the fit did NOT converge"
     yield ladders
+    if not judge.noise_known:
+        yield "  the answers are too few to tell how noisy they are: the usual noise is assumed"
     yield (
         f"  correlation of the noise: {judge.pair_correlation:.2f} between answers about the same two texts, "
         f"{judge.rung_correlation:.2f} between those about neighbouring rungs"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from synthscore.errors import InputError
 from synthscore.scoring.anchored import JudgeModel, Prior, SoftAnswers, fit, positions
 from synthscore.scoring.anchored.model import variance
+from synthscore.scoring.anchored.parameters import NOISE, SPREAD
 from synthscore.scoring.anchored.positions import log_odds, solve
 from synthscore.scoring.anchored.scale import three_way
 
@@ -48,6 +49,16 @@ def simulate(seed, n_ladders=30, n=5, n_texts=10, noise=0.5, a=1.5, bias=0.8, ti
 
 
 SMALL, _, _ = simulate(3, n_ladders=3, n=3, n_texts=4)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_few_answers_that_leave_the_noise_open_are_fitted_with_the_usual_noise(seed):
+    answers, truth, _ = simulate(seed, n_ladders=3, n_texts=2, noise=0.0, a=30.0)
+    judge, posterior = fit(answers)
+    assert judge.converged
+    assert not judge.noise_known
+    assert (judge.noise, judge.spread) == (NOISE, SPREAD)
+    assert np.abs(posterior.mean - truth).max() < 2 * posterior.sd.min()
 
 
 def test_a_judge_without_noise_puts_texts_where_they_are():

@@ -283,6 +283,12 @@ def test_a_score_says_that_its_position_did_not_come_to_rest(fitted, monkeypatch
     assert ("the fit did NOT converge" in "".join(judge_lines(made.scales))) == (not kept)
 
 
+def test_what_is_told_of_a_judge_says_whether_its_noise_was_found(fitted):
+    open_noise = replace(fitted[1], judge=replace(fitted[1].judge, noise_known=False))
+    said = "too few to tell how noisy they are"
+    assert [said in "".join(judge_lines([scale])) for scale in (fitted[1], open_noise)] == [False, True]
+
+
 def test_a_new_ladder_that_does_not_come_to_rest_is_warned_of(fitted, monkeypatch):
     monkeypatch.setattr(steps, "_STEPS_REWEIGHTED", 1)
     without = replace(fitted[1], ladders={k: v for k, v in fitted[1].ladders.items() if k != "c0"})

@@ -17,7 +17,9 @@ from .bias import find_bias_sd
 from .model import JudgeModel, Posterior, SoftAnswers
 from .parameters import (
     FEW_LADDERS,
+    NOISE,
     RUNG_SD,
+    SPREAD,
     divide_shift_variance,
     find_residuals,
     first_guess,
@@ -34,6 +36,8 @@ from .sample import choose_answers, leave_out
 from .sharpness import Lengths, find_deviations, find_sharpness
 
 _ROUNDS = 300
+# After so many rounds without a change that is a tenth smaller than all before, the parameters go round in a circle.
+_CIRCLE = 50
 _TOLERANCE = 1e-4  # largest change of a parameter in the last round; JudgeModel.converged
 # Distance between neighbouring rungs of the median ladder, in rungs of the scale, which expects 1. Below this, which
 # includes all that is negative, the ladder does not rise in the judge's eyes.
@@ -114,13 +118,21 @@ def _iterate(
     independent : the correlations of the noise are not fitted, and stay as they are
     """
     posterior = start
-    for _ in range(_ROUNDS):
+    changes: list[float] = []
+    while len(changes) < _ROUNDS:
+        if _goes_in_circles(changes):
+            if not judge.noise_known:
+                break
+            # Of few answers by a sharp judge, any noise explains the positions that it leads to, and none stays.
+            judge = replace(judge, noise=NOISE, spread=SPREAD, noise_known=False)
+            changes = []
         before = judge
         prior = judge.prior(answers.n_ladders, log_sharpness)
         posterior, difference_vars = settle(answers, judge, posterior, prior)
         judge = fit_answering(judge, answers, posterior, difference_vars)
         residuals = find_residuals(judge, answers, posterior, difference_vars)
-        judge = fit_noise(judge, residuals)
+        if judge.noise_known:
+            judge = fit_noise(judge, residuals)
         if not independent:
             judge = fit_correlations(judge, answers, posterior, residuals)
         stretch = median_stretch(posterior)
@@ -133,7 +145,8 @@ def _iterate(
             shift, _, uneven = judge.rung_sd
             _, stretch_sd, _ = before.rung_sd
             judge = replace(judge, rung_sd=(shift, stretch_sd, uneven))
-        if _change(before, judge) < _TOLERANCE and posterior.settled.all():
+        changes.append(_change(before, judge))
+        if changes[-1] < _TOLERANCE and posterior.settled.all():
             return replace(judge, converged=True), posterior
     assert posterior is not None
     return replace(judge, converged=False), posterior
@@ -156,6 +169,12 @@ def _divide_length(answers: SoftAnswers, judge: JudgeModel, posterior: Posterior
     )
     log_sharpness, _ = find_sharpness(lengths, judge)
     return judge, log_sharpness
+
+
+def _goes_in_circles(changes: list[float]) -> bool:
+    """Whether the last rounds came no nearer to an end. changes : of the parameters, in each round so far"""
+    earlier, latest = changes[:-_CIRCLE], changes[-_CIRCLE:]
+    return bool(earlier) and min(latest) > 0.9 * min(earlier)
 
 
 def _change(before: JudgeModel, after: JudgeModel) -> float:

@@ -117,6 +117,7 @@ class JudgeModel:
     target_sd : standard deviation of the positions of targets within a context, rungs; `text_sd` adds context_sd
     n_answers, n_ladders, n_targets : how many it was fitted on
     bias_known : False where the questions could not tell the bias, which then counts as 0
+    noise_known : False where the answers are too few to tell noise and spread, which then are those of the prior
     converged : whether the last round changed no parameter by more than 1e-4, and all positions came to rest
     context_sd : standard deviation between contexts of the mean quality of their texts, in rungs
     sharpness_sd : standard deviation between contexts of the log of the discrimination
@@ -141,6 +142,7 @@ class JudgeModel:
     n_ladders: int = 0
     n_targets: int = 0
     bias_known: bool = True
+    noise_known: bool = True
     converged: bool = True
     rungs_rise: bool = True
     context_sd: float = 0.0
