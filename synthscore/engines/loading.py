@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
@@ -145,6 +146,13 @@ def load(
                 f"take a checkpoint that was trained as {kind}",
                 model=source.name,
             )
+        if left := _left_out(model, info["unexpected_keys"]):
+            warnings.warn(
+                f"{source.name!r} has weights of more layers or experts than its config ({left[0]!s:.60}), which are "
+                "not used: where its card does not say so, config.json belongs to another model",
+                SynthscoreWarning,
+                stacklevel=2,
+            )
         if adapter:
             model = adapter.put_into(model, merge=not quantisation(model))
         revision = source.hash()
@@ -168,6 +176,12 @@ def load(
     if device_map is None:
         model = model.to(device)
     return Loaded(model, tokenizer, source.name, revision, base=signed_base, quantised=quantised, date=printed)
+
+
+def _left_out(model: Any, unexpected: Iterable[str]) -> list[str]:
+    """Weights beside the model's whose names differ from one of its own in a number alone."""
+    own = {re.sub(r"\d+", "0", name) for name, _ in model.named_parameters()}
+    return sorted(key for key in unexpected if re.sub(r"\d+", "0", key) in own)
 
 
 def _config(source: Source) -> Any:
