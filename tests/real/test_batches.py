@@ -43,7 +43,7 @@ def test_a_whole_job_by_files_alone_gives_the_scores_of_the_live_route(server, t
     References([ladder for ladder in curated if ladder.context_id == first["id"]]).save("ladders")
 
     about = ("--task", "summarization", "-a", "coherence")
-    n_rounds, _ = rounds(server, "generate", "contexts.jsonl", *about, "-o", "written", "--max-new-tokens", "90")
+    n_rounds, _ = rounds(server, "generate", "contexts.jsonl", *about, "-o", "written", "--max-new-tokens", "24")
     assert n_rounds >= 2  # the extremes, and, of texts that this small model wrote well enough, what lies between
     on = ("--references", "ladders", *about, "--tokenizer", server.root)  # curated, for its own may have gaps
     assert rounds(server, "score", "targets.jsonl", *on, "-o", "scores.jsonl")[0] == 1
