@@ -36,8 +36,9 @@ from .sample import choose_answers, leave_out
 from .sharpness import Lengths, find_deviations, find_sharpness
 
 _ROUNDS = 300
-# After so many rounds without a change that is a tenth smaller than all before, the parameters go round in a circle.
+# Parameters go round in a circle where they changed by so much in each of so many rounds, and not by less than before.
 _CIRCLE = 50
+_LARGE_CHANGE = 0.01
 _TOLERANCE = 1e-4  # largest change of a parameter in the last round; JudgeModel.converged
 # Distance between neighbouring rungs of the median ladder, in rungs of the scale, which expects 1. Below this, which
 # includes all that is negative, the ladder does not rise in the judge's eyes.
@@ -174,7 +175,7 @@ def _divide_length(answers: SoftAnswers, judge: JudgeModel, posterior: Posterior
 def _goes_in_circles(changes: list[float]) -> bool:
     """Whether the last rounds came no nearer to an end. changes : of the parameters, in each round so far"""
     earlier, latest = changes[:-_CIRCLE], changes[-_CIRCLE:]
-    return bool(earlier) and min(latest) > 0.9 * min(earlier)
+    return bool(earlier) and min(latest) > max(0.9 * min(earlier), _LARGE_CHANGE)
 
 
 def _change(before: JudgeModel, after: JudgeModel) -> float:
