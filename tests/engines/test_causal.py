@@ -4,8 +4,6 @@ The weights are wide (standard deviation 0.15), so that attention matters: log-p
 between the prompts below. In float32 all ways to run a model agree within 5e-5 nats (measured: 3e-6).
 """
 
-import json
-import shutil
 import subprocess
 import sys
 
@@ -599,16 +597,6 @@ def test_weights_that_are_missing_are_not_made_up(tmp_path):
     tf.BertModel(config).save_pretrained(tmp_path)
     word_piece().save_pretrained(tmp_path)
     with pytest.raises(EngineError, match="lacks weights"):
-        open_engine(str(tmp_path), device="cpu")
-
-
-def test_weights_of_more_layers_than_the_config_names_are_told(folder, tmp_path):
-    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-    config = tmp_path / "config.json"
-    values = json.loads(config.read_text())
-    values["num_hidden_layers"] -= 1
-    config.write_text(json.dumps(values))
-    with pytest.warns(SynthscoreWarning, match=r"more layers or experts than its config \(bert\.encoder\.layer\.2\."):
         open_engine(str(tmp_path), device="cpu")
 
 

@@ -19,7 +19,7 @@ from synthscore import resources
 from synthscore.engine import Prompt, Question
 from synthscore.engines import adapters, loading, open_engine
 from synthscore.engines.tokens import PromptTokenizer, settle_template
-from synthscore.errors import EngineError
+from synthscore.errors import EngineError, SynthscoreWarning
 from tests.models import CHATML, TEXT, byte_level
 
 SAME = 5e-5  # nats, float32
@@ -447,6 +447,12 @@ def test_sizes_of_experts_windows_and_decoders_are_looked_at_where_they_are_used
     loading._refuse_sizes(tf.Gemma2Config(sliding_window=0, layer_types=["full_attention"] * 26), source)
     assert refused(tf.T5Config(num_decoder_layers=0)) == "num_decoder_layers 0"
     assert refused(tf.Gemma3Config(text_config={"num_hidden_layers": 0})) == "num_hidden_layers 0"
+
+
+def test_weights_of_more_layers_than_the_config_names_are_told(copied):
+    said = r"'tiny' has weights of more layers or experts than its config \(model\.layers\.1\."
+    with pytest.warns(SynthscoreWarning, match=said):
+        open_engine(copied.change(num_hidden_layers=1), device="cpu")
 
 
 def test_a_folder_without_weights_is_refused(copied):
